@@ -1,0 +1,160 @@
+"""The vocabulary between methods and engine: what a method may ask of the outside world, and what comes back.
+
+A method yields an operation and is sent its result. Nothing here knows a model, a device or a batch.
+An executor answers a list of `Pending` operations at once, one result (or `Failure`) a row, in order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from evoctx_torch.transcript import Prompt
+
+RETRIEVE, THINK = "RETRIEVE", "THINK"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One line of `queries.jsonl`."""
+
+    id: str
+    text: str
+    golden_answers: tuple[str, ...]
+    metadata: dict = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A retrievable chunk; `score` is the retriever's (cosine for dense ones), None outside a result."""
+
+    id: str
+    doc_id: str
+    title: str
+    contents: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """One model call of a role. None means: what the role is configured with."""
+
+    role: str
+    prompt: Prompt
+    max_new_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The answer to a `Generate`.
+
+    `text` is cut before the first stop string. `token_ids` are the tokens as generated (a generated eos
+    included) and `logprobs` their log-probabilities under the raw logits, natural log; both None where the
+    backend does not give them. `dropped` names the passages that truncation removed from the prompt.
+    """
+
+    text: str
+    finish_reason: str  # eos | stop | length | empty
+    prompt_tokens: int
+    computed_prompt_tokens: int
+    completion_tokens: int
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieve:
+    """The `k` passages nearest to `query` from documents outside `exclude`.
+
+    With `refill` the search goes deeper until k unseen passages are found or the corpus ends; without it the
+    top k are taken first and seen ones dropped from them.
+    """
+
+    query: str
+    k: int
+    exclude: frozenset[str] = frozenset()
+    refill: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The answer to a `Retrieve`: passages, best first, each with its score."""
+
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoveltyRule:
+    """How distances become an action (EvoCtx, PAPERS section 1): thresholds, percentile, distance, signals used."""
+
+    tau_near: float = 0.3
+    tau_centroid: float = 0.2
+    tau_tail: float = 0.4
+    quantile: float = 0.9
+    interpolation: str = "linear"  # linear | lower | higher | nearest | midpoint
+    distance: str = "cosine"  # cosine: 1 - cos; half-cosine: (1 - cos) / 2
+    signals: tuple[str, ...] = ("near", "centroid", "tail")
+    window: str = "head"  # what of a long trace is embedded: head | tail | mean
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """Measure `trace` against the texts of the boundary and choose RETRIEVE or THINK."""
+
+    trace: str
+    boundary: tuple[str, ...]
+    rule: NoveltyRule = NoveltyRule()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a `Decide`. Distances are those of the rule; `probe` is the exact text that was embedded.
+
+    RETRIEVE iff score >= 1. Distances and score are NaN (`valid` False, action THINK) when a vector holds
+    NaN or infinity, +inf (action RETRIEVE) when the boundary is empty.
+    """
+
+    near: float
+    centroid: float
+    tail: float
+    score: float
+    action: str
+    probe: str
+    nearest: int = -1
+
+    @property
+    def valid(self) -> bool:
+        return not math.isnan(self.score)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """This row's operation could not be done; the engine ends the row with `reason` and goes on with the others."""
+
+    reason: str  # error | over_length
+    message: str
+    dropped: tuple[str, ...] = ()
+
+
+Operation = Generate | Retrieve | Decide
+Result = Completion | Retrieved | Decision | Failure
+
+
+class Pending(NamedTuple):
+    """An operation that waits, with the key that makes its randomness independent of company."""
+
+    question_id: str
+    number: int
+    operation: Operation
+
+
+class Executor(Protocol):
+    """Answers operations in a batch: a model, an index, a policy, a test, or a journal around another executor."""
+
+    def answer(self, pending: Sequence[Pending]) -> list[Result]:
+        """One result a row, in the order of `pending`; a row that cannot be answered gets a `Failure`."""
+        ...

@@ -1,0 +1,56 @@
+"""Typed options: one dataclass field is the Python argument, the command line option, its help and its check."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from evoctx_torch.errors import UsageError
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    unit: str = "",
+    paper: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    choices: Sequence[str] = (),
+    placement: bool = False,
+) -> Any:
+    """A dataclass field with what the command line and the check need.
+
+    `paper`: the papers' value, shown in --help. `low`/`high` are inclusive bounds, `above` an exclusive one.
+    `placement`: the option cannot change an answer (batch size, device placement), so a resumed run may change it.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={"help": help, "unit": unit, "paper": paper, "low": low, "high": high, "above": above,
+                  "choices": tuple(choices), "placement": placement},
+    )
+
+
+def flag(name: str) -> str:
+    """`top_k` -> `--top-k`."""
+    return "--" + name.replace("_", "-")
+
+
+def check(options: Any) -> None:
+    """Raise `UsageError` for the first value outside its bounds or choices; names the option as the command line does."""
+    for field in dataclasses.fields(options):
+        value, meta = getattr(options, field.name), field.metadata
+        if value is None or not meta:
+            continue
+        name = flag(field.name)
+        if meta["choices"] and value not in meta["choices"]:
+            raise UsageError(f"{name} is {value!r}; expected one of {', '.join(map(str, meta['choices']))}")
+        for bound, wrong, words in (
+            (meta["low"], lambda v, b: not v >= b, "at least"),
+            (meta["high"], lambda v, b: not v <= b, "at most"),
+            (meta["above"], lambda v, b: not v > b, "greater than"),
+        ):
+            if bound is not None and wrong(value, bound):
+                raise UsageError(f"{name} is {value}; expected {words} {bound}")

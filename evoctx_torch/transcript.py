@@ -1,0 +1,66 @@
+"""A prompt is an ordered list of segments that only grows at its end (design, rule 3: token in, token out).
+
+Order: head (the question and what all roles of the episode share), then passages, sub-queries and thoughts
+as they arrived, then the instruction of this call. So one role's prompts share all but their last segment
+from round to round, each segment is tokenized once, and a cached prefix stays valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a prompt that is tokenized as one unit.
+
+    `source` tells whose tokens these are (prompt, policy, observation): masks come from it, never from ids.
+    `ids` are set for what a model generated: it goes back as the same tokens, never through text.
+    `passage_id` marks what truncation may drop.
+    """
+
+    text: str
+    source: str = "prompt"
+    passage_id: str | None = None
+    ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Segments in order, and the system message of the chat family (None: the model's own default)."""
+
+    segments: tuple[Segment, ...]
+    system: str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(segment.text for segment in self.segments)
+
+
+class OverLength(Exception):
+    """The prompt does not fit its budget even without any passage."""
+
+
+def truncate(prompt: Prompt, budget: int, length: Callable[[Segment], int], extra: int = 0) -> tuple[Prompt, tuple[str, ...]]:
+    """Drop whole oldest passages until the prompt fits `budget` tokens; never the question or an instruction.
+
+    `length` gives a segment's tokens, `extra` those around the segments (chat markup). Returns the prompt that
+    fits and the ids of the dropped passages, oldest first. Raises `OverLength` when nothing is left to drop.
+    """
+    total = extra + sum(length(segment) for segment in prompt.segments)
+    if total <= budget:
+        return prompt, ()
+    kept: list[Segment] = []
+    dropped: list[str] = []
+    for segment in prompt.segments:
+        if total > budget and segment.passage_id is not None:
+            total -= length(segment)
+            dropped.append(segment.passage_id)
+        else:
+            kept.append(segment)
+    if total > budget:
+        raise OverLength(f"{total} tokens without any passage, the budget is {budget}")
+    return Prompt(tuple(kept), prompt.system), tuple(dropped)
+
+
