@@ -8,7 +8,7 @@ from round to round, each segment is tokenized once, and a cached prefix stays v
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Segments in order, and the system message of the chat family (None: the model's own default)."""
+    """Segments in order. With `chat` they are one user message in the model's chat template, after `system`
+    (None: the template's own default); without it they are plain text to be continued."""
 
     segments: tuple[Segment, ...]
+    chat: bool = False
     system: str | None = None
 
     @property
@@ -61,6 +63,6 @@ def truncate(prompt: Prompt, budget: int, length: Callable[[Segment], int], extr
             kept.append(segment)
     if total > budget:
         raise OverLength(f"{total} tokens without any passage, the budget is {budget}")
-    return Prompt(tuple(kept), prompt.system), tuple(dropped)
+    return replace(prompt, segments=tuple(kept)), tuple(dropped)
 
 
