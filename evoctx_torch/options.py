@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args, get_type_hints
 
 from evoctx_torch.errors import UsageError
+
+WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def option(
@@ -54,3 +57,34 @@ def check(options: Any) -> None:
         ):
             if bound is not None and wrong(value, bound):
                 raise UsageError(f"{name} is {value}; expected {words} {bound}")
+
+
+def typed(cls: type, values: Mapping[str, Any]) -> Any:
+    """An instance of the dataclass `cls` from those of `values` that are its fields, converted and checked.
+
+    Values come from the command line (strings) or from a configuration file (typed). Raises `UsageError`.
+    """
+    hints = get_type_hints(cls)
+    given = {f.name: convert(f.name, hints[f.name], values[f.name]) for f in dataclasses.fields(cls) if f.name in values}
+    options = cls(**given)
+    check(options)
+    return options
+
+
+def convert(name: str, hint: Any, value: Any) -> Any:
+    """`value` as the type that a field's annotation names; None stays None where the annotation allows it."""
+    kinds = set(get_args(hint)) or {hint}
+    if value is None and type(None) in kinds:
+        return None
+    (kind,) = kinds - {type(None)}
+    try:
+        if kind is bool:
+            return {True: True, False: False, "true": True, "false": False}[value]
+        if kind is int and isinstance(value, (bool, float)):
+            raise ValueError
+        number = kind(value)
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{flag(name)} is {value!r}; expected {WORDS.get(kind, kind.__name__)}") from None
+    if kind is float and not math.isfinite(number):
+        raise UsageError(f"{flag(name)} is {value}; expected a finite number")
+    return number

@@ -1,0 +1,21 @@
+"""The methods by name; one file each."""
+
+from __future__ import annotations
+
+from evoctx_torch.errors import UsageError
+from evoctx_torch.methods.base import Episode, Method, Steps
+from evoctx_torch.methods.closed_book import CLOSED_BOOK
+from evoctx_torch.methods.evoctx import EVOCTX
+from evoctx_torch.methods.naive_rag import NAIVE_RAG
+
+METHODS: dict[str, Method] = {m.name: m for m in (CLOSED_BOOK, NAIVE_RAG, EVOCTX)}
+
+
+def get_method(name: str) -> Method:
+    """The method of that name. Raises `UsageError` that lists the known ones."""
+    if name not in METHODS:
+        raise UsageError(f"no method is named {name!r}; expected one of {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+__all__ = ["METHODS", "Episode", "Method", "Steps", "get_method"]

@@ -1,0 +1,178 @@
+"""The configuration of a run: typed options, presets and configuration files, and what a later run may change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evoctx_torch.errors import UsageError
+from evoctx_torch.methods import Method, get_method
+from evoctx_torch.options import flag, option, typed
+
+PRESETS = Path(__file__).parent / "presets"
+# What a run's config.json holds besides its options.
+RECORD = ("data_name", "queries_path", "corpus_path", "num_processes", "device_name", "versions", "git_commit", "digests")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How a role's model is reached and asked. For roles other than the generator None means: as the generator."""
+
+    max_new_tokens: int = option(64, "longest reply of a call", unit="tokens", low=1)
+    temperature: float = option(0.0, "sampling temperature, 0 is greedy", low=0)
+    top_p: float = option(1.0, "nucleus of the sampling", above=0, high=1)
+    backend: str = option("hf", "hf: transformers in this process; openai: a server that speaks its protocol", choices=("hf", "openai"))
+    base_url: str | None = option(None, "address of the server, for --backend openai (http://host:port/v1)")
+    api: str = option("chat", "endpoint of the server: chat completions or completions", choices=("chat", "completions"))
+    prompt_family: str = option("auto", "templates: the model's chat template, or few-shot completion", choices=("auto", "chat", "completion"))
+    context_length: int | None = option(None, "longest prompt and reply together (default: the model's own)", unit="tokens", low=16)
+    dtype: str = option("auto", "number format of the model (auto: float32 on CPU, the checkpoint's on CUDA)",
+                        choices=("auto", "float32", "float16", "bfloat16"))
+
+
+@dataclass(frozen=True, slots=True)
+class EvalOptions:
+    """Options of every evaluation, whatever the method."""
+
+    data: str | None = option(None, "a folder with queries.jsonl and corpus.jsonl, or a known name (demo)")
+    queries: str | None = option(None, "questions file, instead of the one in --data")
+    corpus: str | None = option(None, "corpus file, instead of the one in --data")
+    generator: str | None = option(None, "model: smollm2, a folder, a hub name, or the server's name for it")
+    encoder: str = option("all-minilm-l6-v2", "encoder of the retrieval", paper="all-MiniLM-L6-v2")
+    boundary_encoder: str = option("all-minilm-l6-v2", "encoder of traces and boundaries", paper="all-MiniLM-L6-v2")
+    index: str | None = option(None, "an index folder made by `evoctx index` (default: exact search, embedded at need)")
+    limit: int | None = option(None, "only the first N questions", unit="questions", low=1)
+    seed: int = option(0, "seed of the sampling", low=0)
+    extract: str = option("first-line", "how the prediction is taken from the reply", choices=("first-line", "full"))
+    prompts: str | None = option(None, "folder with your own templates, before the packaged ones")
+    deterministic: bool = option(False, "compute every row alone: slower, and the same on any hardware batch")
+    batch_size: int = option(32, "questions under way at once", unit="questions", low=1, placement=True)
+    max_batch_tokens: int = option(16384, "padded tokens of one model batch", unit="tokens", low=1, placement=True)
+    device: str = option("auto", "auto, cpu, cuda or cuda:N", placement=True)
+    index_device: str = option("cpu", "where the index lives: cpu, cuda or cuda:N", placement=True)
+    pool_vectors: int = option(65536, "boundary vectors kept on the device", unit="vectors", low=1, placement=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """Everything that determines a run, resolved."""
+
+    method: Method
+    options: Any  # the method's own dataclass
+    common: EvalOptions
+    generator: ModelOptions
+    models: Mapping[str, str]  # role -> model name, for every role of the method
+    roles: Mapping[str, ModelOptions]  # role -> settings
+
+    def flat(self) -> dict[str, Any]:
+        """Every option under its own name, as config.json holds it."""
+        values = {"method": self.method.name, **dataclasses.asdict(self.common), **dataclasses.asdict(self.generator)}
+        values |= dataclasses.asdict(self.options)
+        for role in other_roles(self.method):
+            values[role] = self.models[role]
+            values |= {f"{role}_{name}": value for name, value in dataclasses.asdict(self.roles[role]).items()}
+        return values
+
+
+def other_roles(method: Method) -> tuple[str, ...]:
+    """The roles that may have a model of their own."""
+    return tuple(role for role in method.roles if role != "generator")
+
+
+def option_classes(method: Method) -> tuple[type, ...]:
+    """The dataclasses whose fields are the method's options on the command line, in the order of --help."""
+    return (method.options, EvalOptions, ModelOptions)
+
+
+def known_options(method: Method) -> set[str]:
+    """The names that a configuration file may hold for this method."""
+    names = {f.name for cls in option_classes(method) for f in dataclasses.fields(cls)}
+    for role in other_roles(method):
+        names |= {role, *(f"{role}_{f.name}" for f in dataclasses.fields(ModelOptions))}
+    return names
+
+
+def placement_options() -> set[str]:
+    """Options that cannot change an answer: they may differ when a run is resumed."""
+    return {f.name for f in dataclasses.fields(EvalOptions) if f.metadata["placement"]}
+
+
+def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None = None, preset: str | None = None) -> RunConfig:
+    """The configuration from defaults < preset < configuration file < `given`. Raises `UsageError`."""
+    method = get_method(method_name)
+    known = known_options(method)
+    values: dict[str, Any] = {}
+    if preset is not None:
+        values |= keep(read_preset(preset), method, known, f"--preset {preset}")
+    if config is not None:
+        values |= keep(read_config(config), method, known, f"--config {config}")
+    values |= given
+    common = typed(EvalOptions, values)
+    if not common.generator:
+        raise UsageError("--generator is missing: name a model (smollm2 is the embedded one)")
+    generator = typed(ModelOptions, values)
+    models, roles = {"generator": common.generator}, {"generator": generator}
+    for role in other_roles(method):
+        models[role] = values.get(role) or common.generator
+        own = {f.name: values.get(f"{role}_{f.name}") for f in dataclasses.fields(ModelOptions)}
+        try:
+            roles[role] = typed(ModelOptions, dataclasses.asdict(generator) | {k: v for k, v in own.items() if v is not None})
+        except UsageError as error:
+            raise UsageError(f"{role}: {error}") from None
+    for role, settings in roles.items():
+        if settings.backend == "openai" and not settings.base_url:
+            raise UsageError(f"--backend openai needs --base-url URL (role {role}), for instance http://127.0.0.1:8000/v1")
+    return RunConfig(method, typed(method.options, values), common, generator, models, roles)
+
+
+def keep(values: Mapping[str, Any], method: Method, known: set[str], where: str) -> dict[str, Any]:
+    """The options among `values`; refuses another method's file and names that are no option."""
+    if values.get("method", method.name) != method.name:
+        raise UsageError(f"{where} is for the method {values['method']}, not {method.name}")
+    unknown = set(values) - known - {"method"}
+    if unknown:
+        raise UsageError(f"{where} has {sorted(unknown)[0]!r}, which is no option of {method.name}: see `evoctx eval {method.name} --help`")
+    return {name: value for name, value in values.items() if name != "method" and value is not None}
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A flat TOML file, or the config.json of a run."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror}") from None
+    try:
+        if path.suffix == ".json":
+            return {name: value for name, value in json.loads(text).items() if name not in RECORD}
+        return tomllib.loads(text)
+    except (ValueError, AttributeError) as error:
+        raise UsageError(f"--config {path}: expected flat TOML or the config.json of a run: {error}") from None
+
+
+def presets() -> list[str]:
+    """Names of the papers' settings that `--preset` takes."""
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def read_preset(name: str) -> dict[str, Any]:
+    """A packaged configuration file with a paper's settings."""
+    if name not in presets():
+        raise UsageError(f"--preset is {name!r}; expected one of {', '.join(presets())}")
+    return tomllib.loads((PRESETS / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """The first option that makes two configurations different runs, in words; a larger limit continues the same run."""
+    for name in [*new, *(n for n in old if n not in new)]:
+        before, now = old.get(name), new.get(name)
+        if name in placement_options() or before == now:
+            continue
+        if name == "limit" and before is not None and (now is None or now > before):
+            continue
+        return f"{name} is {now!r} here and {before!r} there ({flag(name)})"
+    return None

@@ -1,0 +1,62 @@
+"""The progress line of a run: questions done, rounds, tokens a second, time left, the action mix."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from evoctx_torch.engine import Engine
+from evoctx_torch.operations import RETRIEVE, THINK
+from evoctx_torch.trajectory import Trajectory
+
+EVERY = 0.25  # seconds between two looks at the records of the active rows
+
+
+class RunProgress:
+    """Watches an engine (`on_tick`) and draws one line on stderr."""
+
+    def __init__(self, total: int, done: int, label: str) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True), transient=False,
+        )
+        self.task = self.progress.add_task(label, total=total, completed=done, now="")
+        self.began = self.looked = time.monotonic()
+        self.tokens, self.rounds, self.actions = 0, 0, Counter[str]()
+
+    def __enter__(self) -> RunProgress:
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.progress.stop()
+
+    def finished(self, record: Trajectory) -> None:
+        """Count a finished question."""
+        tokens, rounds, actions = tally([record])
+        self.tokens, self.rounds = self.tokens + tokens, self.rounds + rounds
+        self.actions += actions
+        self.progress.advance(self.task)
+
+    def on_tick(self, engine: Engine) -> None:
+        """Look at the active rows now and then; counting them at every tick would cost more than it tells."""
+        now = time.monotonic()
+        if now - self.looked < EVERY:
+            return
+        self.looked = now
+        tokens, rounds, actions = tally([place.record for place in engine.places])
+        mix = self.actions + actions
+        words = f"{self.rounds + rounds} rounds, {(self.tokens + tokens) / (now - self.began):.0f} tokens/s"
+        if mix:
+            words += f", {mix[RETRIEVE] / mix.total():.0%} {RETRIEVE} {mix[THINK] / mix.total():.0%} {THINK}"
+        self.progress.update(self.task, now=words)
+
+
+def tally(records: list[Trajectory]) -> tuple[int, int, Counter[str]]:
+    """Generated tokens, rounds and actions in these records."""
+    tokens = sum(call.completion.completion_tokens for record in records for call in record.calls)
+    return tokens, sum(len(record.rounds) for record in records), Counter(a for record in records for a in record.actions)

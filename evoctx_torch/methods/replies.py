@@ -1,0 +1,30 @@
+"""Reading what models write: the reply formats that the prompts ask for (design, section 5)."""
+
+from __future__ import annotations
+
+import re
+
+from evoctx_torch.metrics.extract import split_thinking
+from evoctx_torch.operations import RETRIEVE, THINK
+
+ACTION = re.compile(rf"\b({RETRIEVE}|{THINK})", re.IGNORECASE)
+UNPARSABLE = "unparsable"
+
+
+def action_word(text: str) -> str:
+    """The first RETRIEVE or THINK in a reply, whatever its case; anything else is `unparsable`."""
+    found = ACTION.search(text)
+    return found.group(1).upper() if found else UNPARSABLE
+
+
+def reasoning(text: str) -> str:
+    """The trace of a decision call: what stands inside <think>, else the whole reply (PAPERS section 1)."""
+    thinking, rest = split_thinking(text)
+    return (thinking or rest).strip()
+
+
+def one_line(text: str, label: str) -> str:
+    """The first non-empty line after any thinking, without a leading `label:` (`Sub-question: …`)."""
+    _, rest = split_thinking(text)
+    line = next((line.strip() for line in rest.splitlines() if line.strip()), "")
+    return re.sub(rf"^{re.escape(label)}\s*:\s*", "", line, flags=re.IGNORECASE).strip()

@@ -1,0 +1,107 @@
+"""A family of templates turns evidence into a prompt whose segments only grow at their end.
+
+Every prompt is `head.j2`, then `passage.j2` / `subquery.j2` for each item of the evidence in the order of arrival,
+then the instruction of this call (`decide.j2`, `ask.j2`, `answer.j2` …). An instruction may end its call at stop
+strings: `{% set stop = ["\\n"] %}` at its top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
+from jinja2.sandbox import SandboxedEnvironment
+
+from evoctx_torch.errors import UsageError
+from evoctx_torch.evidence import Evidence, Item, SubQuery
+from evoctx_torch.operations import Generate, Passage
+from evoctx_torch.transcript import Prompt, Segment
+
+FAMILIES = ("chat", "completion")
+HERE = Path(__file__).parent
+
+
+class Family:
+    """One family, optionally with a user's folder whose files take the place of ours (`--prompts DIR`).
+
+    Templates run in Jinja2's sandbox with strict undefined names and no escaping: passages stay verbatim.
+    """
+
+    def __init__(self, name: str, folder: Path | None = None) -> None:
+        if name not in FAMILIES:
+            raise UsageError(f"the prompt family is {name!r}; expected one of {', '.join(FAMILIES)}")
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"--prompts {folder}: no such folder")
+        self.name = name
+        self.chat = name == "chat"
+        # A user's folder may hold one set of files, or a sub-folder a family.
+        own = [folder / name, folder] if folder else []
+        self.environment = SandboxedEnvironment(
+            loader=ChoiceLoader([FileSystemLoader(path) for path in [*own, HERE / name]]),
+            autoescape=False, keep_trailing_newline=True, undefined=StrictUndefined, trim_blocks=True,
+        )
+        self._item = lru_cache(maxsize=1 << 16)(self._render_item)
+        self._head = lru_cache(maxsize=1 << 14)(self._render_head)
+        self._instructions: dict[str, tuple[Template, tuple[str, ...]]] = {}
+        self.system = self._template("system").render().strip() or None if self._exists("system") else None
+
+    def prompt(self, instruction: str, evidence: Evidence, **variables: object) -> tuple[Prompt, tuple[str, ...]]:
+        """The prompt of one call and its stop strings. `variables` go to the instruction's template."""
+        template, stop = self._instruction(instruction)
+        last = template.render(question=evidence.question, evidence=evidence, **variables)
+        segments = (self._head(evidence.question), *map(self._item, evidence.items), Segment(last))
+        return Prompt(segments, self.chat, self.system), stop
+
+    def check(self, instructions: tuple[str, ...]) -> None:
+        """Render every template once on sample evidence. Raises `UsageError` naming the file and what is wrong."""
+        sample = Evidence("A question?", [Passage("p", "d", "Title", "Title\ntext"), SubQuery("A sub-question?")])
+        for name in instructions:
+            try:
+                self.prompt(name, sample)
+            except TemplateError as error:
+                where = f"{error.name}.j2" if isinstance(error, TemplateNotFound) else f"{name}.j2"
+                raise UsageError(f"prompt template {self.name}/{where}: {type(error).__name__}: {error}") from error
+
+    def _exists(self, name: str) -> bool:
+        return f"{name}.j2" in self.environment.list_templates()
+
+    def _template(self, name: str) -> Template:
+        return self.environment.get_template(f"{name}.j2")
+
+    def _instruction(self, name: str) -> tuple[Template, tuple[str, ...]]:
+        if name not in self._instructions:
+            template = self._template(name)
+            exported = template.make_module({"question": "", "evidence": Evidence("")})
+            self._instructions[name] = template, tuple(getattr(exported, "stop", ()))
+        return self._instructions[name]
+
+    def _render_head(self, question: str) -> Segment:
+        return Segment(self._template("head").render(question=question))
+
+    def _render_item(self, item: Item) -> Segment:
+        if isinstance(item, SubQuery):
+            return Segment(self._template("subquery").render(subquery=item))
+        return Segment(self._template("passage").render(passage=item), passage_id=item.id)
+
+
+class PromptBook:
+    """The family of every role: roles may be different models."""
+
+    def __init__(self, default: Family, by_role: Mapping[str, Family] | None = None) -> None:
+        self.default = default
+        self.by_role = dict(by_role or {})
+
+    def of(self, role: str) -> Family:
+        return self.by_role.get(role, self.default)
+
+    def generate(self, role: str, instruction: str, evidence: Evidence, **variables: object) -> Generate:
+        """The operation that asks `role` for `instruction` on what the episode knows."""
+        prompt, stop = self.of(role).prompt(instruction, evidence, **variables)
+        return Generate(role, prompt, stop=stop)
+
+    def check(self, instructions: tuple[str, ...]) -> None:
+        """Raise `UsageError` for the first template that does not render."""
+        for family in {id(f): f for f in [self.default, *self.by_role.values()]}.values():
+            family.check(instructions)
