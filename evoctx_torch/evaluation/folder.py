@@ -36,7 +36,7 @@ class RunFolder:
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UsageError(f"--out {self.path} holds files that are no run of ours: choose a new folder")
             return
-        old = json.loads(self.config.read_text(encoding="utf-8"))
+        old = self.read_config()
         options = [{k: v for k, v in side.items() if k not in RECORD} for side in (old, config)]
         digests = [{f"digest of the {k}": v for k, v in side["digests"].items()} for side in (old, config)]
         if changed := difference(*options) or difference(*digests):
@@ -59,6 +59,14 @@ class RunFolder:
     def rows(self) -> list[dict[str, Any]]:
         """The lines of predictions.jsonl."""
         return [json.loads(text) for text in whole_lines(self.predictions)]
+
+    def read_config(self) -> dict[str, Any]:
+        """config.json."""
+        return json.loads(self.config.read_text(encoding="utf-8"))
+
+    def read_metrics(self) -> dict[str, Any]:
+        """metrics.json of a complete run."""
+        return json.loads(self.metrics.read_text(encoding="utf-8"))
 
     def start(self, config: Mapping[str, Any], done: Mapping[str, Lines]) -> None:
         """Write config.json and the finished questions; from here on the run is not complete."""

@@ -7,7 +7,7 @@ from collections import Counter
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from evoctx_torch.engine import Engine
 from evoctx_torch.operations import RETRIEVE, THINK
@@ -24,11 +24,20 @@ class RunProgress:
             TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True), transient=False,
         )
-        self.task = self.progress.add_task(label, total=total, completed=done, now="")
-        self.began = self.looked = time.monotonic()
+        self.label, self.total, self.done = label, total, done
+        self.preparation: TaskID | None = None
         self.tokens, self.rounds, self.actions = 0, 0, Counter[str]()
 
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """Show how far a preparation is (embedding a corpus); the questions' own line follows it."""
+        if self.preparation is None:
+            self.progress.start()
+            self.preparation = self.progress.add_task(what, now="")
+        self.progress.update(self.preparation, completed=done, total=total)
+
     def __enter__(self) -> RunProgress:
+        self.task = self.progress.add_task(self.label, total=self.total, completed=self.done, now="")
+        self.began = self.looked = time.monotonic()
         self.progress.start()
         return self
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from evoctx_torch.metrics.answers import acc, em, f1
+from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
 from evoctx_torch.metrics.bootstrap import mean_ci
-from evoctx_torch.metrics.evidence import evidence_recall
+from evoctx_torch.metrics.evidence import evidence_recall, gold_passages
 from evoctx_torch.metrics.extract import extract
+from evoctx_torch.metrics.multihoprag import acc_from_share
 from evoctx_torch.operations import RETRIEVE, THINK
 from evoctx_torch.trajectory import Trajectory
 
 COUNTS = ("retrieval_calls", "retrieved_passages", "unique_passages", "llm_calls", "prompt_tokens", "computed_prompt_tokens",
           "completion_tokens", "rounds")
-SCORES = ("em", "f1", "acc", "evidence_recall")
+SCORES = (*ANSWER_METRICS, "evidence_recall")
 LOPSIDED = 0.95  # a share of one action above this is worth a warning (PAPERS section 1: saturating thresholds)
 
 
@@ -26,13 +27,11 @@ def prediction_row(record: Trajectory, rule: str) -> dict[str, Any]:
     reason = record.finish_reason
     if record.answer is not None and not prediction and record.error is None:
         reason = "empty"
-    golds = question.golden_answers
-    gold_passages = question.metadata.get("supporting_passage_ids")
+    recall = evidence_recall((p.id for p in record.passages), gold_passages(question.metadata))
     return {
-        "id": question.id, "question": question.text, "golden_answers": list(golds),
+        "id": question.id, "question": question.text, "golden_answers": list(question.golden_answers),
         "prediction": prediction, "raw_answer": raw,
-        "em": em(prediction, golds), "f1": f1(prediction, golds), "acc": acc(prediction, golds),
-        "evidence_recall": evidence_recall(gold_passages, [p.id for p in record.passages]),
+        **score_answers(prediction, question.golden_answers, failed=not prediction), "evidence_recall": recall,
         "actions": record.actions, **record.counts(), "finish_reason": reason, "error": record.error,
     }
 
@@ -47,6 +46,8 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float]) ->
         values = [row[name] for row in rows if row[name] is not None]
         if values:
             summary[name] = interval(values)
+    if rows:
+        summary["multihoprag_acc"] = interval([row["multihoprag_hit"] for row in rows], acc_from_share)
     actions = [action for row in rows for action in row["actions"]]
     summary["think_ratio"] = actions.count(THINK) / len(actions) if actions else None
     summary["action_share_by_round"] = action_share(row["actions"] for row in rows)
@@ -55,9 +56,9 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float]) ->
     return summary
 
 
-def interval(values: Sequence[float]) -> dict[str, Any]:
-    """{"mean", "ci95": [low, high]}."""
-    mean, low, high = mean_ci(values)
+def interval(values: Sequence[float], transform: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+    """{"mean", "ci95": [low, high]}; `transform` as in `mean_ci`."""
+    mean, low, high = mean_ci(values, transform=transform)
     return {"mean": mean, "ci95": [low, high]}
 
 

@@ -1,0 +1,93 @@
+"""`evoctx eval`: from a configuration to a complete run folder, continuing what is there."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evoctx_torch.evaluation.config import RunConfig
+from evoctx_torch.evaluation.folder import Lines, RunFolder
+from evoctx_torch.evaluation.inputs import Inputs, check_inputs, record
+from evoctx_torch.evaluation.results import prediction_row, summarize
+from evoctx_torch.operations import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call of `evaluate` left behind: `ran` questions were answered by it, the others were there already."""
+
+    folder: Path
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+    ran: int
+
+
+class Interrupted(Exception):
+    """Ctrl-C: what is finished is written, the same command continues."""
+
+    def __init__(self, folder: Path, done: int, total: int) -> None:
+        super().__init__(f"interrupted: {done} of {total} questions are finished and written to {folder}; the same command continues")
+
+
+def evaluate(config: RunConfig, out: Path, *, label: str | None = None) -> Outcome:
+    """Answer the questions of a configuration and write the run's folder (design, section 5).
+
+    A finished run is left as it is and no model is loaded; finished questions of an interrupted one are not answered
+    again. Raises `UsageError` before anything is written, `Interrupted` after Ctrl-C.
+    """
+    inputs = check_inputs(config)
+    folder, asked = RunFolder(out), [question.id for question in inputs.questions]
+    resolved = record(config, inputs)
+    folder.check(resolved)
+    if folder.complete(asked):
+        return Outcome(out, folder.read_config(), folder.read_metrics(), 0)
+    done = folder.done()
+    todo = [question for question in inputs.questions if question.id not in done]
+    seconds = answer(config, inputs, todo, done, folder, resolved, label or config.method.name) if todo else 0.0
+    rows = folder.write(done, asked)
+    if len(rows) < len(asked):
+        raise Interrupted(out, len(rows), len(asked))
+    metrics = summarize(rows, timing(seconds, rows, todo))
+    folder.finish(metrics)
+    from evoctx_torch.analysis.report import write_report
+    write_report(out)
+    return Outcome(out, resolved, metrics, len(todo))
+
+
+def answer(
+    config: RunConfig, inputs: Inputs, todo: list[Question], done: dict[str, Lines], folder: RunFolder, resolved: dict[str, Any], label: str
+) -> float:
+    """Answer `todo` and add each finished question to `done` and to the folder; wall-clock seconds of the loop.
+
+    Ctrl-C ends the loop early: `done` then lacks some of `todo`.
+    """
+    from evoctx_torch.evaluation.assemble import build_engine
+    from evoctx_torch.evaluation.progress import RunProgress
+    with ExitStack() as stack:
+        progress = RunProgress(len(done) + len(todo), len(done), label)
+        try:
+            engine = build_engine(config, inputs, stack, progress.preparing, progress.on_tick)
+            folder.start(resolved, done)
+            began = time.monotonic()
+            stack.enter_context(progress)
+            stream = stack.enter_context(closing(engine.stream(todo)))
+            for _, trajectory in stream:
+                lines = prediction_row(trajectory, config.common.extract), trajectory.to_json()
+                folder.append(lines)
+                done[trajectory.question.id] = lines
+                progress.finished(trajectory)
+        except KeyboardInterrupt:
+            if not folder.config.exists():
+                raise
+        return time.monotonic() - began
+
+
+def timing(seconds: float, rows: list[dict[str, Any]], todo: list[Question]) -> dict[str, float]:
+    """The wall-clock figures of this session: they alone differ between equal runs."""
+    asked = {question.id for question in todo}
+    tokens = sum(row["completion_tokens"] for row in rows if row["id"] in asked)
+    speed = {"questions_per_s": len(todo) / seconds, "completion_tokens_per_s": tokens / seconds} if seconds else {}
+    return {"wall_s": seconds, "questions": len(todo), **speed}

@@ -1,0 +1,49 @@
+"""`evoctx score`: the answer metrics of any predictions file."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from evoctx_torch.data.checks import require_golds, require_new
+from evoctx_torch.data.jsonl import read_jsonl
+from evoctx_torch.errors import UsageError
+from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
+from evoctx_torch.metrics.multihoprag import multihoprag_acc
+
+
+def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
+    """Score `{id, prediction, golden_answers}` a line of `source`; write `{id, em, f1, acc, …}` a line to `out`.
+
+    Returns `questions` (a count), the mean of every metric, and `multihoprag_acc`. `out` appears whole or not at all.
+    Raises `UsageError` with file, line and field for bad input. A line with a `finish_reason` comes from a run: there
+    an empty prediction is no answer and scores 0, as in the run's own columns.
+    """
+    source, out = Path(source), Path(out)
+    if out.is_dir() or (out.exists() and out.samefile(source)):
+        raise UsageError(f"--out {out} is {'a folder' if out.is_dir() else 'the file to be scored'}; expected another file")
+    rows, lines = [], {}
+    for number, row in read_jsonl(source, {"id": str, "prediction": str, "golden_answers": list}):
+        line = f"{source} line {number}"
+        require_new(row["id"], lines, number, line)
+        golds = require_golds(row, line, blank=True)
+        failed = not row["prediction"] and "finish_reason" in row
+        rows.append({"id": row["id"], **score_answers(row["prediction"], golds, failed=failed)})
+    _write(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    means = {name: sum(row[name] for row in rows) / len(rows) for name in ANSWER_METRICS}
+    return {"questions": len(rows), **means, "multihoprag_acc": multihoprag_acc([row["multihoprag_hit"] for row in rows])}
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
