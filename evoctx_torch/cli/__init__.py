@@ -1,0 +1,44 @@
+"""The command line `evoctx`: argument parsing and printing, nothing else. `--help` imports no torch."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from evoctx_torch.cli import demo, evaluate, index, inspect, score, search
+from evoctx_torch.cli.arguments import Parser
+from evoctx_torch.errors import UsageError
+
+COMMANDS = (demo, evaluate, index, search, score, inspect)
+
+
+def build_parser() -> Parser:
+    """The parser with all sub-commands."""
+    parser = Parser("evoctx", description="Thousands of retrieve-or-think question-answering loops in lockstep.",
+                    epilog="`evoctx COMMAND --help` explains a command, `evoctx eval METHOD --help` a method's options.")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    for module in COMMANDS:
+        module.add(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Exit codes: 0 done, 2 a call that cannot be carried out (one line says why), 130 Ctrl-C."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else a warning whenever a process forks
+    logging.basicConfig(level=logging.WARNING, format="evoctx: %(levelname)s: %(message)s")
+    warnings.showwarning = lambda message, *_, **__: print(f"evoctx: warning: {message}", file=sys.stderr)
+    try:
+        arguments = build_parser().parse_args(argv)
+        return arguments.run(arguments) or 0
+    except UsageError as error:
+        print(f"evoctx: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("evoctx: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output has gone (`evoctx ls | head`)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141

@@ -1,0 +1,60 @@
+"""`evoctx eval METHOD`: evaluate a method and write the run's folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from evoctx_torch.cli.arguments import Parser, add_options
+from evoctx_torch.evaluation.config import EvalOptions, ModelOptions, other_roles, presets, resolve
+from evoctx_torch.methods import METHODS
+from evoctx_torch.options import flag
+
+RESERVED = {"run", "out", "config", "preset", "method"}
+
+
+def add(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command, with one parser a method."""
+    parser = commands.add_parser("eval", help="evaluate a method on a data set", description="Evaluate a method on a data set.")
+    methods = parser.add_subparsers(title="methods", metavar="METHOD", dest="method", required=True, parser_class=Parser)
+    for method in METHODS.values():
+        one = methods.add_parser(method.name, help=method.summary, description=f"{method.name}: {method.summary}. Source: {method.source}.")
+        run = one.add_argument_group("the run")
+        run.add_argument("--out", required=True, type=Path, metavar="DIR", help="the run's folder; the same command continues or repeats it")
+        run.add_argument("--config", type=Path, metavar="FILE", help="TOML file with options, or the config.json of a run")
+        run.add_argument("--preset", metavar="NAME", help=f"a paper's settings: {', '.join(presets())}")
+        add_options(one, method.options, f"options of {method.name}")
+        add_options(one, EvalOptions, "evaluation")
+        add_options(one, ModelOptions, "models (of all roles that have no setting of their own)")
+        for role in other_roles(method):
+            group = one.add_argument_group(f"the role {role}")
+            group.add_argument(flag(role), metavar="TEXT", default=argparse.SUPPRESS, help=f"model of the role {role} [default: the generator]")
+            add_options(one, ModelOptions, f"settings of the {role}", prefix=role, inherit="generator")
+        one.set_defaults(run=run_eval)
+
+
+def run_eval(arguments: argparse.Namespace) -> int:
+    """Run the evaluation and print its tables."""
+    given = {name: value for name, value in vars(arguments).items() if name not in RESERVED}
+    config = resolve(arguments.method, given, config=arguments.config, preset=arguments.preset)
+    from rich.console import Console
+
+    from evoctx_torch.analysis.tables import action_table, run_table
+    from evoctx_torch.evaluation.run import Interrupted, evaluate
+    try:
+        outcome = evaluate(config, arguments.out)
+    except Interrupted as stop:
+        print(f"evoctx: {stop}", file=sys.stderr)
+        return 130
+    console = Console()
+    console.print(run_table(outcome.metrics, outcome.config))
+    if outcome.metrics["action_share_by_round"]:
+        console.print(action_table(outcome.metrics))
+    for warning in outcome.metrics["warnings"]:
+        console.print(f"Warning: {warning}", style="yellow", markup=False)
+    if failed := outcome.metrics["failures"]:
+        console.print("Failed: " + ", ".join(f"{count} {reason}" for reason, count in failed.items()), markup=False)
+    already = "" if outcome.ran else " (it was finished: nothing was run)"
+    console.print(f"Run: {arguments.out}{already}; report: {arguments.out / 'report.html'}", markup=False, soft_wrap=True)
+    return 0

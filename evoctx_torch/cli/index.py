@@ -1,0 +1,48 @@
+"""`evoctx index CORPUS`: build an index folder."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from evoctx_torch.cli.arguments import Parser
+
+KINDS = ("flat", "bm25")
+
+
+def add(commands: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("index", help="build a FAISS or BM25 index", description="Build an index folder; a killed build continues.")
+    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="corpus.jsonl, or a data set's folder")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the index folder")
+    parser.add_argument("--kind", choices=KINDS, default="flat", help="flat: exact FAISS search; bm25: lexical [default: flat]")
+    parser.add_argument("--encoder", default="all-minilm-l6-v2", metavar="M", help="encoder of a dense index [default: all-minilm-l6-v2]")
+    parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N [default: auto]")
+    parser.set_defaults(run=run_index)
+
+
+def run_index(arguments: argparse.Namespace) -> int:
+    """Build with a progress bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from evoctx_torch.data.corpus import load_corpus
+    from evoctx_torch.generation.device import pick_device
+    from evoctx_torch.retrieval.folder import build_index, check_target
+    from evoctx_torch.retrieval.sources import check_encoder
+    path = arguments.corpus / "corpus.jsonl" if arguments.corpus.is_dir() else arguments.corpus
+    check_target(arguments.out)
+    if arguments.kind != "bm25":
+        check_encoder(arguments.encoder)
+    corpus = load_corpus(path)
+    encoder = None
+    if arguments.kind != "bm25":
+        from evoctx_torch.retrieval.encoder import Encoder
+        encoder = Encoder(arguments.encoder, pick_device(arguments.device))
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("indexing", total=len(corpus))
+        build_index(corpus, arguments.kind, encoder, arguments.out, lambda done, total: progress.update(task, completed=done, total=total))
+    print(f"{arguments.kind} index of {len(corpus)} passages: {arguments.out}", file=sys.stdout)
+    return 0
