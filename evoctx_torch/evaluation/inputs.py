@@ -17,7 +17,7 @@ from evoctx_torch.evaluation.config import RunConfig
 from evoctx_torch.operations import Question
 from evoctx_torch.prompts import Family, PromptBook
 
-PACKAGES = ("evoctx-torch", "torch", "transformers", "sentence-transformers", "faiss-cpu", "faiss-gpu-cu12", "bm25s", "openai", "numpy")
+PACKAGES = ("evoctx-torch", "torch", "transformers", "sentence-transformers", "faiss-cpu", "faiss-gpu", "bm25s", "openai", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
