@@ -85,6 +85,8 @@ class Engine:
         batch_size: int = 32,
         on_tick: Callable[[Engine], None] | None = None,
     ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; expected at least 1")
         self.method = get_method(method) if isinstance(method, str) else method
         self.options = self.method.options() if options is None else options
         self.generators = generator if isinstance(generator, Mapping) else {"generator": generator}

@@ -28,7 +28,7 @@ def run_index(arguments: argparse.Namespace) -> int:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from evoctx_torch.data.corpus import load_corpus
-    from evoctx_torch.generation.device import pick_device
+    from evoctx_torch.generation.models import resolve_device
     from evoctx_torch.retrieval.folder import build_index, check_target
     from evoctx_torch.retrieval.sources import check_encoder
     path = arguments.corpus / "corpus.jsonl" if arguments.corpus.is_dir() else arguments.corpus
@@ -39,7 +39,7 @@ def run_index(arguments: argparse.Namespace) -> int:
     encoder = None
     if arguments.kind != "bm25":
         from evoctx_torch.retrieval.encoder import Encoder
-        encoder = Encoder(arguments.encoder, pick_device(arguments.device))
+        encoder = Encoder(arguments.encoder, resolve_device(arguments.device))
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("indexing", total=len(corpus))

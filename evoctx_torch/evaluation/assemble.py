@@ -10,7 +10,7 @@ from evoctx_torch.boundary.controller import BoundaryExecutor
 from evoctx_torch.engine import Engine
 from evoctx_torch.evaluation.config import ModelOptions, RunConfig
 from evoctx_torch.evaluation.inputs import Inputs
-from evoctx_torch.generation.device import pick_device
+from evoctx_torch.generation.models import resolve_device
 from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.operations import Executor
 from evoctx_torch.retrieval.encoder import Encoder
@@ -22,7 +22,7 @@ Report = Callable[[str, int, int], None]  # what is being made, how much of it i
 def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Report, on_tick: Callable[[Engine], None]) -> Engine:
     """The engine of a run. What must be closed at its end is pushed on `stack`."""
     common = config.common
-    device = pick_device(common.device)
+    device = resolve_device(common.device)
     generators = {role: generator for role, generator in build_generators(config, device, stack).items()}
     encoders: dict[str, Encoder] = {}
 

@@ -7,7 +7,7 @@ import re
 from evoctx_torch.metrics.extract import split_thinking
 from evoctx_torch.operations import RETRIEVE, THINK
 
-ACTION = re.compile(rf"\b({RETRIEVE}|{THINK})", re.IGNORECASE)
+ACTION = re.compile(rf"\b({RETRIEVE}|{THINK})\b", re.IGNORECASE)
 UNPARSABLE = "unparsable"
 
 
