@@ -1,0 +1,60 @@
+"""Choosing each row's next token by that row's own key, so that company never changes it (design, rule 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from evoctx_kernels.row_gumbel import row_gumbel
+from torch import Tensor
+from transformers import LogitsProcessor
+
+
+class RowSampler(LogitsProcessor):
+    """Greedy (temperature 0) or keyed temperature/top-p sampling, row by row, inside transformers' `generate`.
+
+    Sampling is the Gumbel-max trick (Maddison et al. 2014, arXiv 1411.0030): argmax of logits / temperature + g
+    with g ~ Gumbel(0, 1) draws from softmax(logits / temperature); here g is a function of (row seed, step).
+    `generate` must run with `do_sample=False` and without any other processor: what it is given here is the choice.
+
+    After every step `logprob [B]` (float32) holds the natural log-probability of each chosen token under the raw
+    logits, NaN where these hold NaN or +inf; nothing of size [B, V] outlives the step.
+    """
+
+    def __init__(self, seeds: Sequence[int], temperatures: Sequence[float], top_ps: Sequence[float], device: torch.device | str) -> None:
+        rows = [i for i, temperature in enumerate(temperatures) if temperature > 0]
+        self._rows = torch.tensor(rows, dtype=torch.long, device=device)
+        self._seeds = torch.tensor([seeds[i] for i in rows], dtype=torch.long, device=device)
+        self._temperature = torch.tensor([[temperatures[i]] for i in rows], dtype=torch.float32, device=device)
+        self._top_p = torch.tensor([[top_ps[i]] for i in rows], dtype=torch.float32, device=device)
+        self._sampled = bool(rows)
+        self._nucleus = any(top_ps[i] < 1 for i in rows)
+        self._step = 0
+        self.logprob: Tensor
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """`input_ids [B, T]`, raw logits `scores [B, V]` (float32) -> [B, V]: 0 at the chosen token, else -inf."""
+        choice = scores.argmax(-1, keepdim=True)
+        if self._sampled:
+            logits = scores[self._rows] / self._temperature
+            if self._nucleus:
+                logits = nucleus(logits, self._top_p)
+            noise = row_gumbel(self._seeds, self._step, scores.shape[-1])
+            choice[self._rows] = (logits + noise).argmax(-1, keepdim=True)
+        self._step += 1
+        self.logprob = (scores.gather(-1, choice) - scores.logsumexp(-1, keepdim=True)).squeeze(-1)
+        return torch.full_like(scores, -torch.inf).scatter_(-1, choice, 0.0)
+
+
+def nucleus(logits: Tensor, top_p: Tensor) -> Tensor:
+    """Keep the smallest set of most probable tokens whose mass reaches `top_p`, -inf elsewhere.
+
+    Top-p sampling, Holtzman et al. 2020 (arXiv 1904.09751), section 3.1. `logits [R, V]`, `top_p [R, 1]` ->
+    [R, V]; equal logits are kept in the order of their ids. A row with top_p 1 keeps everything, whatever the
+    rounding of the sum, so that it does not notice the other rows.
+    """
+    ordered, order = logits.sort(dim=-1, descending=True, stable=True)
+    probability = ordered.softmax(-1)
+    mass_before = probability.cumsum(-1) - probability
+    ordered = ordered.masked_fill((mass_before >= top_p) & (top_p < 1), -torch.inf)
+    return torch.empty_like(logits).scatter_(-1, order, ordered)
