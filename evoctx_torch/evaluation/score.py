@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
 from evoctx_torch.data.checks import require_golds, require_new
@@ -22,7 +21,7 @@ def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
     an empty prediction is no answer and scores 0, as in the run's own columns.
     """
     source, out = Path(source), Path(out)
-    if out.is_dir() or (out.exists() and out.samefile(source)):
+    if out.is_dir() or out.resolve() == source.resolve():
         raise UsageError(f"--out {out} is {'a folder' if out.is_dir() else 'the file to be scored'}; expected another file")
     rows, lines = [], {}
     for number, row in read_jsonl(source, {"id": str, "prediction": str, "golden_answers": list}):
@@ -38,12 +37,9 @@ def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
