@@ -29,10 +29,11 @@ def run_index(arguments: argparse.Namespace) -> int:
 
     from evoctx_torch.data.corpus import load_corpus
     from evoctx_torch.generation.models import resolve_device
-    from evoctx_torch.retrieval.folder import build_index, check_target
+    from evoctx_torch.retrieval.build import build_index
+    from evoctx_torch.retrieval.folder import check_out
     from evoctx_torch.retrieval.sources import check_encoder
     path = arguments.corpus / "corpus.jsonl" if arguments.corpus.is_dir() else arguments.corpus
-    check_target(arguments.out)
+    check_out(arguments.out)
     if arguments.kind != "bm25":
         check_encoder(arguments.encoder)
     corpus = load_corpus(path)

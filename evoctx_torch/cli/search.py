@@ -26,7 +26,7 @@ def run_search(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--top-k is {arguments.top_k}; expected at least 1")
     if not arguments.query.strip():
         raise UsageError("--query is blank; expected some words")
-    from evoctx_torch.retrieval.folder import open_index
+    from evoctx_torch.retrieval.build import open_index
     found = open_index(arguments.index).search_one(arguments.query, arguments.top_k)
     if arguments.json:
         rows = [{"id": p.id, "score": p.score, "title": p.title, "doc_id": p.doc_id, "contents": p.contents} for p in found]

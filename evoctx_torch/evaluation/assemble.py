@@ -14,7 +14,8 @@ from evoctx_torch.generation.models import resolve_device
 from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.operations import Executor
 from evoctx_torch.retrieval.encoder import Encoder
-from evoctx_torch.retrieval.executor import Retriever, make_retriever
+from evoctx_torch.retrieval.build import make_retriever
+from evoctx_torch.retrieval.executor import Retriever
 
 Report = Callable[[str, int, int], None]  # what is being made, how much of it is done, how much there is
 
@@ -24,28 +25,28 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
     common = config.common
     device = resolve_device(common.device)
     generators = {role: generator for role, generator in build_generators(config, device, stack).items()}
-    encoders: dict[str, Encoder] = {}
-
-    def encoder(name: str) -> Encoder:
-        if name not in encoders:
-            encoders[name] = Encoder(name, device, canonical=common.deterministic)
-        return encoders[name]
-
+    encoders = {name: Encoder(name, device, canonical=common.deterministic) for name in encoder_names(config, inputs)}
     retriever: Retriever | None = None
     if inputs.corpus is not None:
         retriever = make_retriever(
-            inputs.corpus, encoder=encoder, encoder_name=common.encoder, index=Path(common.index) if common.index else None,
-            device=common.index_device, progress=lambda done, total: report("embedding the corpus", done, total),
+            inputs.corpus, encoders.get(inputs.encoder), Path(common.index) if common.index else None, common.index_device,
+            progress=lambda done, total: report("embedding the corpus", done, total),
         )
     controller: BoundaryExecutor | None = None
     if config.method.decides:
-        boundary_encoder = encoder(common.boundary_encoder)
+        boundary_encoder = encoders[common.boundary_encoder]
         same = retriever is not None and retriever.encoder is boundary_encoder
         controller = BoundaryExecutor(boundary_encoder, device, common.pool_vectors, known=retriever.known_vector if same else None)
     return Engine(
         config.method, config.options, generator=generators, retriever=retriever, controller=controller, prompts=inputs.prompts,
         batch_size=common.batch_size, on_tick=on_tick,
     )
+
+
+def encoder_names(config: RunConfig, inputs: Inputs) -> set[str]:
+    """The encoders that a run loads, each once."""
+    boundary = config.common.boundary_encoder if config.method.decides else None
+    return {name for name in (inputs.encoder, boundary) if name is not None}
 
 
 def build_generators(config: RunConfig, device: str, stack: ExitStack) -> dict[str, Executor]:

@@ -43,7 +43,7 @@ class EvalOptions:
     queries: str | None = option(None, "questions file, instead of the one in --data")
     corpus: str | None = option(None, "corpus file, instead of the one in --data")
     generator: str | None = option(None, "model: smollm2, a folder, a hub name, or the server's name for it")
-    encoder: str = option("all-minilm-l6-v2", "encoder of the retrieval", paper="all-MiniLM-L6-v2")
+    encoder: str | None = option(None, "encoder of the retrieval (default: the index's, else all-minilm-l6-v2)", paper="all-MiniLM-L6-v2")
     boundary_encoder: str = option("all-minilm-l6-v2", "encoder of traces and boundaries", paper="all-MiniLM-L6-v2")
     index: str | None = option(None, "an index folder made by `evoctx index` (default: exact search, embedded at need)")
     limit: int | None = option(None, "only the first N questions", unit="questions", low=1)

@@ -16,6 +16,8 @@ from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RunConfig
 from evoctx_torch.operations import Question
 from evoctx_torch.prompts import Family, PromptBook
+from evoctx_torch.retrieval.folder import read_index
+from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, encoder_digest
 
 PACKAGES = ("evoctx-torch", "torch", "transformers", "sentence-transformers", "faiss-cpu", "faiss-gpu", "bm25s", "openai", "numpy")
 
@@ -27,6 +29,7 @@ class Inputs:
     files: DataFiles
     questions: list[Question]
     corpus: Corpus | None
+    encoder: str | None  # of the retrieval; None without retrieval or with a bm25 index
     prompts: PromptBook
     digests: dict[str, str | None]
 
@@ -34,7 +37,7 @@ class Inputs:
 def check_inputs(config: RunConfig) -> Inputs:
     """Load and check questions and corpus, check models, prompts and index. Raises `UsageError`; loads no weights."""
     common, retrieves = config.common, config.method.retrieves
-    files = resolve(common.data, common.queries, common.corpus, need_corpus=retrieves)
+    files = resolve(common.data, common.queries, common.corpus)
     questions = load_questions(files.queries, common.limit)
     corpus = load_corpus(files.corpus) if retrieves else None
     if corpus is not None and len(corpus) < config.options.top_k:
@@ -45,9 +48,11 @@ def check_inputs(config: RunConfig) -> Inputs:
     prompts.check(config.method.instructions)
     if config.method.decides:
         digests["boundary_encoder"] = encoder_digest(common.boundary_encoder)
+    encoder = None
     if corpus is not None:
-        digests |= retrieval_digests(config, corpus)
-    return Inputs(files, questions, corpus, prompts, digests)
+        encoder, found = retrieval_digests(config, corpus)
+        digests |= found
+    return Inputs(files, questions, corpus, encoder, prompts, digests)
 
 
 def generator_digest(config: RunConfig, role: str) -> str | None:
@@ -59,21 +64,18 @@ def generator_digest(config: RunConfig, role: str) -> str | None:
     return model_digest(config.models[role])
 
 
-def encoder_digest(name: str) -> str:
-    """Digest of an encoder's files."""
-    from evoctx_torch.retrieval.sources import check_encoder, encoder_folder, folder_digest
-    check_encoder(name)
-    return folder_digest(encoder_folder(name))
-
-
-def retrieval_digests(config: RunConfig, corpus: Corpus) -> dict[str, str | None]:
-    """Digests of what retrieval uses, after checking that a given index belongs to this corpus."""
+def retrieval_digests(config: RunConfig, corpus: Corpus) -> tuple[str | None, dict[str, str | None]]:
+    """The encoder of the retrieval and the digests of what it uses; a given index must belong to corpus and encoder."""
     if config.common.index is None:
-        return {"encoder": encoder_digest(config.common.encoder), "index": None}
-    from evoctx_torch.retrieval.folder import read_index
+        name = config.common.encoder or DEFAULT_ENCODER
+        return name, {"encoder": encoder_digest(name), "index": None}
     index = read_index(Path(config.common.index))
     index.check_matches(corpus_digest=corpus.digest)
-    return {"encoder": index.encoder_digest, "index": index.digest}
+    if index.encoder is None:
+        return None, {"encoder": None, "index": index.digest}
+    name = config.common.encoder or index.encoder
+    index.check_matches(encoder_digest=encoder_digest(name, index.options["dtype"]))
+    return name, {"encoder": index.encoder_digest, "index": index.digest}
 
 
 def prompt_book(config: RunConfig) -> PromptBook:
@@ -100,6 +102,7 @@ def record(config: RunConfig, inputs: Inputs, processes: int = 1) -> dict[str, A
     """What config.json holds: every option, and what they were resolved to."""
     return {
         **config.flat(),
+        "encoder": inputs.encoder,
         "data_name": inputs.files.name,
         "queries_path": str(inputs.files.queries.resolve()),
         "corpus_path": str(inputs.files.corpus.resolve()) if inputs.corpus is not None else None,
