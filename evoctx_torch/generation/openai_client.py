@@ -55,7 +55,7 @@ class OpenAIGenerator:
         seed: int,
         api: str = "chat",
         max_in_flight: int = 32,
-        timeout_s: float = 300.0,
+        timeout_s: float = 600.0,
         max_tries: int = 4,
         first_pause_s: float = 0.25,
         context_length: int | None = None,
