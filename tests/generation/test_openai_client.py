@@ -88,15 +88,14 @@ def test_trap_8_a_broken_reply_is_tried_again_and_then_fails_its_row_alone():
         "html": Reply(b"<html>proxy error</html>"),
         "choices": Reply({"choices": []}),
         "hang up": Reply(hang_up=True),
-        "late": Reply(completed("too late"), delay_s=5),
         "limit": Reply({"error": {"message": "slow down"}}, 429),
         "torn": Reply({"choices": [{"message": {}}]}),
     }
     told = {"status": "HTTP 500: boom", "html": "<html>proxy error</html>", "choices": "without a choice", "hang up": "no connection",
-            "late": "no reply within 0.3 s", "limit": "HTTP 429: slow down", "torn": "without a choice"}
+            "limit": "HTTP 429: slow down", "torn": "without a choice"}
     names = [*broken, "fine", "also fine"]
     with Loopback(lambda asked: broken.get(asked.prompt, "good")) as server:
-        results = answers(server, *(ask(name, f"id of {name}") for name in names), timeout_s=0.3, max_tries=3)
+        results = answers(server, *(ask(name, f"id of {name}") for name in names), max_tries=3)
     for name, result in zip(names, results, strict=True):
         if name in broken:
             assert isinstance(result, Failure)
@@ -108,6 +107,20 @@ def test_trap_8_a_broken_reply_is_tried_again_and_then_fails_its_row_alone():
         else:
             assert result.text == "good"
             assert server.tries(name) == 1
+
+
+def test_trap_8_a_reply_that_never_comes_fails_its_row_alone():
+    with Loopback(lambda asked: Reply(completed("good"), delay_s=60 if asked.prompt == "late" else 0)) as server:
+        late, fine = answers(server, ask("late"), ask("fine", "q1"), timeout_s=2, max_tries=1)
+    assert (late.reason, fine.text) == ("error", "good")
+    assert "no reply within 2 s" in late.message
+
+
+def test_a_timeout_is_tried_again():
+    with Loopback(lambda asked: Reply(completed("late"), delay_s=60)) as server:
+        (late,) = answers(server, ask(), timeout_s=0.3, max_tries=2)
+    assert late.reason == "error"
+    assert "2 of 2 tries: no reply within 0.3 s" in late.message
 
 
 @pytest.mark.parametrize("first", [Reply({"error": {"message": "slow down"}}, 429), Reply(b"<html>starting</html>", 503), Reply(hang_up=True), Reply(b"{")])
