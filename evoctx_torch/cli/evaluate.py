@@ -19,7 +19,8 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = commands.add_parser("eval", help="evaluate a method on a data set", description="Evaluate a method on a data set.")
     methods = parser.add_subparsers(title="methods", metavar="METHOD", dest="method", required=True, parser_class=Parser)
     for method in METHODS.values():
-        one = methods.add_parser(method.name, help=method.summary, description=f"{method.name}: {method.summary}. Source: {method.source}.")
+        one = methods.add_parser(method.name, help=method.summary, usage=f"evoctx eval {method.name} --data DIR --generator MODEL --out RUN [options]",
+                                 description=f"{method.name}: {method.summary}. Source: {method.source}.")
         run = one.add_argument_group("the run")
         run.add_argument("--out", required=True, type=Path, metavar="DIR", help="the run's folder; the same command continues or repeats it")
         run.add_argument("--config", type=Path, metavar="FILE", help="TOML file with options, or the config.json of a run")

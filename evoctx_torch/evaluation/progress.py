@@ -7,7 +7,7 @@ from collections import Counter
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from evoctx_torch.engine import Engine
 from evoctx_torch.operations import RETRIEVE, THINK
@@ -21,8 +21,8 @@ class RunProgress:
 
     def __init__(self, total: int, done: int, label: str) -> None:
         self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True), transient=False,
+            TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
+            TimeRemainingColumn(compact=True), TextColumn("left"), console=Console(stderr=True),
         )
         self.label, self.total, self.done = label, total, done
         self.preparation: TaskID | None = None
@@ -61,7 +61,7 @@ class RunProgress:
         mix = self.actions + actions
         words = f"{self.rounds + rounds} rounds, {(self.tokens + tokens) / (now - self.began):.0f} tokens/s"
         if mix:
-            words += f", {mix[RETRIEVE] / mix.total():.0%} {RETRIEVE} {mix[THINK] / mix.total():.0%} {THINK}"
+            words += f", R {mix[RETRIEVE] / mix.total():.0%} T {mix[THINK] / mix.total():.0%}"
         self.progress.update(self.task, now=words)
 
 

@@ -36,10 +36,10 @@ def prediction_row(record: Trajectory, rule: str) -> dict[str, Any]:
     }
 
 
-def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float]) -> dict[str, Any]:
+def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float], *, measured: bool = True) -> dict[str, Any]:
     """`metrics.json`: means with bootstrap 95 % intervals, failures, action shares; all but `timing` is reproducible.
 
-    A metric that no question has (evidence recall without gold passages) is left out.
+    `measured`: the actions came from the signals, so that one action everywhere is worth a warning. A metric that no question has (evidence recall without gold passages) is left out.
     """
     summary: dict[str, Any] = {"questions": len(rows), "failures": failures(rows)}
     for name in (*SCORES, *COUNTS):
@@ -51,7 +51,7 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float]) ->
     actions = [action for row in rows for action in row["actions"]]
     summary["think_ratio"] = actions.count(THINK) / len(actions) if actions else None
     summary["action_share_by_round"] = action_share(row["actions"] for row in rows)
-    summary["warnings"] = warnings(actions)
+    summary["warnings"] = warnings(actions) if measured else []
     summary["timing"] = dict(timing)
     return summary
 

@@ -50,7 +50,7 @@ def evaluate(config: RunConfig, out: Path, *, label: str | None = None) -> Outco
     rows = folder.write(done, asked)
     if len(rows) < len(asked):
         raise Interrupted(out, len(rows), len(asked))
-    metrics = summarize(rows, timing(seconds, rows, todo))
+    metrics = summarize(rows, timing(seconds, rows, todo), measured=getattr(config.options, "actions", "signals") == "signals")
     folder.finish(metrics)
     from evoctx_torch.analysis.report import write_report
     write_report(out)
