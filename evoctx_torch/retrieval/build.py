@@ -1,0 +1,89 @@
+"""Assembling retrievers: from a corpus, from an index folder, and into one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from evoctx_torch.data.corpus import Corpus
+from evoctx_torch.errors import UsageError
+from evoctx_torch.retrieval.cache import Progress, corpus_vectors
+from evoctx_torch.retrieval.dense import DenseIndex
+from evoctx_torch.retrieval.encoder import DEFAULT_ENCODER, Encoder, TextEncoder
+from evoctx_torch.retrieval.executor import Retriever
+from evoctx_torch.retrieval.folder import KINDS, IndexInfo, check_out, lock, read_corpus, read_index, write_index
+from evoctx_torch.retrieval.sources import encoder_digest
+from evoctx_torch.retrieval.sparse import SparseIndex
+
+
+def build_index(
+    corpus: Corpus, kind: str, encoder: TextEncoder | None, out: Path, progress: Progress | None = None
+) -> IndexInfo:
+    """Write the index folder `out` of `kind` flat (needs an encoder) or bm25 (takes none).
+
+    After a kill the same call continues: finished blocks of vectors lie in the embedding cache. An `out` that already holds
+    this very index is left as it is. Raises `UsageError` when `out` holds anything else.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"index kind is {kind!r}; expected one of {', '.join(KINDS)}")
+    if (kind == "flat") != (encoder is not None):
+        raise ValueError(f"kind {kind} with encoder {encoder}: flat needs one, bm25 takes none")
+    out = out.expanduser().resolve()
+    check_out(out)  # a refused call writes nothing, not even a lock
+    with lock(out):
+        if there := check_out(out):
+            if there.kind != kind:
+                raise UsageError(f"{out} already holds a {there.kind} index; give --out another folder")
+            there.check_matches(corpus.digest, encoder.digest if encoder else None)
+            return there
+        if encoder is None:
+            index = SparseIndex(corpus.contents)
+            info = IndexInfo("bm25", corpus.digest, len(corpus), options=index.options)
+        else:
+            index = DenseIndex(corpus_vectors(corpus, encoder, progress=progress))
+            info = IndexInfo("flat", corpus.digest, len(corpus), encoder.name, encoder.digest, {"dtype": encoder.dtype})
+        return write_index(index, corpus, info, out)
+
+
+def open_index(
+    folder: Path,
+    encoder: TextEncoder | str | None = None,
+    corpus: Corpus | None = None,
+    device: str | torch.device = "cpu",
+    fp16: bool = False,
+) -> Retriever:
+    """The retriever of an index folder. `encoder` (an object, or a name to load) and `corpus` default to the index's own;
+    a bm25 index uses no encoder.
+
+    Raises `UsageError`, before a model is loaded, when the folder is no index, is damaged, or belongs to another corpus or
+    encoder than those given.
+    """
+    info = read_index(folder)
+    info.check_matches(corpus_digest=corpus.digest if corpus else None)
+    if info.kind == "bm25":
+        return Retriever(corpus or read_corpus(info), SparseIndex.read(folder / "bm25"))
+    if encoder is None or isinstance(encoder, str):
+        name, dtype = encoder or info.encoder, info.options["dtype"]
+        info.check_matches(encoder_digest=encoder_digest(name, dtype))
+        corpus, encoder = corpus or read_corpus(info), Encoder(name, device, dtype)
+    info.check_matches(encoder_digest=encoder.digest)
+    return Retriever(corpus or read_corpus(info), DenseIndex.read(folder / "index.faiss", device, fp16), encoder)
+
+
+def make_retriever(
+    corpus: Corpus,
+    encoder: TextEncoder | str | None = None,
+    index: Path | None = None,
+    device: str | torch.device = "cpu",
+    fp16: bool = False,
+    progress: Progress | None = None,
+) -> Retriever:
+    """The retriever of a run over `corpus`: that of the `index` folder (`open_index`), or without one an exact dense index
+    in memory with its vectors from the embedding cache; `encoder` None is then the default encoder.
+    """
+    if index is not None:
+        return open_index(index, encoder, corpus, device, fp16)
+    if encoder is None or isinstance(encoder, str):
+        encoder = Encoder(encoder or DEFAULT_ENCODER, device)
+    return Retriever(corpus, DenseIndex(corpus_vectors(corpus, encoder, progress=progress), device, fp16), encoder)
