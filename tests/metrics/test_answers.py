@@ -126,6 +126,15 @@ def test_trap_gold_that_normalizes_to_nothing_is_not_won_by_a_failed_row() -> No
     assert set(score_answers("", ["A"], failed=True).values()) == {0.0}
 
 
+@pytest.mark.parametrize("word", ["yes", "no", "noanswer"])
+def test_yes_no_and_noanswer_have_no_partial_overlap_but_in_musique_and_triviaqa(word: str) -> None:
+    for prediction, gold in ((f"{word} indeed", word), (word, f"{word} indeed")):
+        scores = score_answers(prediction, [gold])
+        assert scores["f1"] == 0
+        assert scores["musique_f1"] == scores["triviaqa_f1"] == pytest.approx(2 / 3)
+    assert score_answers(f"The {word}.", [word])["f1"] == 1
+
+
 def test_no_gold_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one golden answer"):
         score_answers("x", [])
