@@ -95,7 +95,7 @@ def test_bos_stands_once_at_the_start():
     for template in (TEMPLATE, "{{ bos_token }}" + TEMPLATE):
         tokenizer.chat_template = template
         chat, _ = PromptTokenizer(tokenizer).encode(prompt("The bridge", chat=True), 400)
-        assert chat[0] == begin and chat.count(begin) == 1, template
+        assert (chat[0], chat.count(begin)) == (begin, 1), template
     without, _ = PromptTokenizer(tiny_tokenizer()).encode(prompt("The bridge"), 400)
     assert tiny_tokenizer().bos_token_id not in without
 
