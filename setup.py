@@ -11,7 +11,8 @@ CORE = [
     "sentence-transformers>=6,<7",
     "triton>=3.4; platform_system == 'Linux'",
     "numpy>=2",
-    "scipy>=1.14",
+    "scipy>=1.15",
+    "scikit-learn>=1.5",
     "rich>=14",
     "Jinja2>=3.1",
 ]

@@ -14,7 +14,19 @@ from typing import Any
 
 from evoctx_torch.isolation import answer_each
 from evoctx_torch.methods import Episode, Method, get_method
-from evoctx_torch.operations import Completion, Decide, Executor, Failure, Generate, Operation, Pending, Question, Result, Retrieve, Retrieved
+from evoctx_torch.operations import (
+    Completion,
+    Decide,
+    Executor,
+    Failure,
+    Generate,
+    Operation,
+    Pending,
+    Question,
+    Result,
+    Retrieve,
+    Retrieved,
+)
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.trajectory import Call, Trajectory
 

@@ -21,5 +21,5 @@ def run_score(arguments: argparse.Namespace) -> int:
     """Score and print."""
     from evoctx_torch.evaluation.score import score_file
     for name, mean in score_file(arguments.file, arguments.out).items():
-        print(f"{name:<18} {mean:.4f}")
+        print(f"{name:<18} {mean:g}" if isinstance(mean, int) else f"{name:<18} {mean:.4f}")
     return 0

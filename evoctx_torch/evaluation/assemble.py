@@ -13,8 +13,8 @@ from evoctx_torch.evaluation.inputs import Inputs
 from evoctx_torch.generation.models import resolve_device
 from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.operations import Executor
-from evoctx_torch.retrieval.encoder import Encoder
 from evoctx_torch.retrieval.build import make_retriever
+from evoctx_torch.retrieval.encoder import Encoder
 from evoctx_torch.retrieval.executor import Retriever
 
 Report = Callable[[str, int, int], None]  # what is being made, how much of it is done, how much there is
@@ -24,7 +24,7 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
     """The engine of a run. What must be closed at its end is pushed on `stack`."""
     common = config.common
     device = resolve_device(common.device)
-    generators = {role: generator for role, generator in build_generators(config, device, stack).items()}
+    generators = build_generators(config, device, stack)
     encoders = {name: Encoder(name, device, canonical=common.deterministic) for name in encoder_names(config, inputs)}
     retriever: Retriever | None = None
     if inputs.corpus is not None:
@@ -56,7 +56,7 @@ def build_generators(config: RunConfig, device: str, stack: ExitStack) -> dict[s
         place = settings.backend, config.models[role], settings.base_url, settings.api, settings.dtype, settings.context_length
         sharing.setdefault(place, []).append(role)
     generators: dict[str, Executor] = {}
-    for roles in sharing.values():
+    for roles in sorted(sharing.values(), key=lambda roles: config.roles[roles[0]].backend != "openai"):  # refusals before weights
         generator = build_generator(config, roles, device, stack)
         generators |= dict.fromkeys(roles, generator)
     return generators

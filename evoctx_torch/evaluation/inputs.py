@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +13,7 @@ from evoctx_torch.data.datasets import DataFiles, digest_file, resolve
 from evoctx_torch.data.questions import load_questions
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RunConfig
+from evoctx_torch.generation.models import check_model, model_digest, prompt_family, resolve_device
 from evoctx_torch.operations import Question
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.retrieval.folder import read_index
@@ -44,6 +44,7 @@ def check_inputs(config: RunConfig) -> Inputs:
         raise UsageError(f"--top-k is {config.options.top_k}, and {files.corpus} has only {len(corpus)} passages")
     digests: dict[str, str | None] = {"queries": digest_file(files.queries), "corpus": corpus.digest if corpus else None}
     digests |= {role: generator_digest(config, role) for role in config.models}
+    resolve_device(common.device)
     prompts = prompt_book(config)
     prompts.check(config.method.instructions)
     if config.method.decides:
@@ -59,7 +60,6 @@ def generator_digest(config: RunConfig, role: str) -> str | None:
     """Digest of a role's model files; None for a server's model, whose files are out of sight."""
     if config.roles[role].backend == "openai":
         return None
-    from evoctx_torch.generation.models import check_model, model_digest
     check_model(config.models[role])
     return model_digest(config.models[role])
 
@@ -87,7 +87,6 @@ def prompt_book(config: RunConfig) -> PromptBook:
         if name == "auto" and settings.backend == "openai":
             name = "chat" if settings.api == "chat" else "completion"
         elif name == "auto":
-            from evoctx_torch.generation.models import prompt_family
             name = prompt_family(config.models[role])
         if name == "chat" and settings.backend == "openai" and settings.api == "completions":
             raise UsageError("--prompt-family chat does not go with --api completions: that endpoint knows no chat template")

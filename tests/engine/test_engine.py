@@ -62,7 +62,7 @@ def test_one_call_a_group_and_full_batches_for_the_models():
     engine = Engine("evoctx", EvoCtxOptions(rounds=2, top_k=2), generator=generator, retriever=retriever,
                     controller=FakeController(mixed), prompts=PROMPTS, batch_size=8)
     engine.run(question(i) for i in range(8))
-    assert [len(batch) for batch in retriever.batches][0] == 8, "the bootstrap retrievals are one call"
+    assert len(retriever.batches[0]) == 8, "the bootstrap retrievals are one call"
     assert sizes[0] == 8
     # Cheap operations are drained first, so every model call holds every row that is still active.
     assert sizes[:3] == [8, 8, 8]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import pytest
 from fakes import FakeController, FakeRetriever, question
@@ -59,7 +60,7 @@ def test_the_whole_algorithm():
 def test_prompts_of_a_role_grow_only_at_their_end():
     _, generator, _, _ = walk("TRTRT")
     deciders = [p.operation.prompt.segments for p in generator.requests if p.operation.role == "decider"]
-    for earlier, later in zip(deciders, deciders[1:], strict=False):
+    for earlier, later in pairwise(deciders):
         assert later[: len(earlier) - 1] == earlier[:-1]
         assert len(later) > len(earlier)
     # No round number stands anywhere: the last segments are equal.

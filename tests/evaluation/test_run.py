@@ -162,7 +162,7 @@ def test_a_folder_that_is_no_run_is_refused_and_kept(tmp_path, configure, script
 
 def test_more_passages_asked_for_than_there_are_is_refused(tmp_path, configure, scripted):
     scripted()
-    with pytest.raises(UsageError, match="--top-k is 17, and .*corpus.jsonl has only 16"):
+    with pytest.raises(UsageError, match=r"--top-k is 17, and .*corpus.jsonl has only 16"):
         evaluate(configure(top_k=17), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -42,7 +42,7 @@ def test_a_users_folder_comes_first(tmp_path):
 ])
 def test_a_broken_template_is_refused_with_its_name(tmp_path, text, words):
     (tmp_path / "answer.j2").write_text(text)
-    with pytest.raises(UsageError, match="chat/answer.j2") as error:
+    with pytest.raises(UsageError, match=r"chat/answer\.j2") as error:
         PromptBook(Family("chat", tmp_path)).check(("answer",))
     assert words in str(error.value)
 
