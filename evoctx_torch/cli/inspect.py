@@ -47,7 +47,7 @@ def run_replay(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.folder} has no question {arguments.id!r}; it has {len(trajectories)}, the first: {some}")
     trajectory = trajectories[arguments.id]
     prediction = next(row for row in run.predictions if row["id"] == arguments.id)
-    print(narrate(trajectory, prediction, shown_contents(run, [trajectory]), verbose=arguments.verbose))
+    print(narrate(trajectory, prediction, shown_contents(run, [trajectory]), config=run.config, verbose=arguments.verbose))
     return 0
 
 
