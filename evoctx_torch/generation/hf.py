@@ -194,10 +194,8 @@ def _special_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> 
     defaults = model.generation_config
     eos = defaults.eos_token_id if defaults.eos_token_id is not None else tokenizer.eos_token_id
     eos = [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
-    for pad in (defaults.pad_token_id, tokenizer.pad_token_id, *eos):
-        if pad is not None:
-            return eos, pad
-    return eos, 0
+    pads = [pad for pad in (defaults.pad_token_id, tokenizer.pad_token_id, *eos) if pad is not None and pad >= 0]  # some write -1
+    return eos, pads[0] if pads else 0
 
 
 @contextmanager

@@ -126,3 +126,10 @@ def test_trap_10_nothing_leaks_from_one_call_to_the_next(rows):
     for start in (0, 1, 0):
         chosen = [(start + i) % 8 for i in range(rows)]
         assert [outcome(c) for c in made.answer([pending[i] for i in chosen])] == [fresh[i] for i in chosen]
+
+
+@pytest.mark.parametrize("pad", [None, -1])
+def test_trap_2_a_checkpoint_without_a_usable_pad_token_pads_all_the_same(pad):
+    model = tiny_model()
+    model.generation_config.pad_token_id = pad
+    assert [outcome(c) for c in generator(model).answer(ask_all())] == [outcome(c) for c in free_run()]
