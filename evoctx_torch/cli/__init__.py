@@ -29,6 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Exit codes: 0 done, 2 a call that cannot be carried out (one line says why), 130 Ctrl-C."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else a warning whenever a process forks
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # ours is the only progress line
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")  # a library's bar is a line in a terminal and a flood in a file
     logging.basicConfig(level=logging.WARNING, format="evoctx: %(levelname)s: %(message)s")
     warnings.showwarning = lambda message, *_, **__: print(f"evoctx: warning: {message}", file=sys.stderr)
     try:
