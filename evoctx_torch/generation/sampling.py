@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from evoctx_kernels.row_gumbel import row_gumbel
+from evoctx_kernels.row_gumbel import gumbel_argmax
 from torch import Tensor
 from transformers import LogitsProcessor
 
@@ -18,33 +18,31 @@ class RowSampler(LogitsProcessor):
     `generate` must run with `do_sample=False` and without any other processor: what it is given here is the choice.
 
     After every step `logprob [B]` (float32) holds the natural log-probability of each chosen token under the raw
-    logits, NaN where these hold NaN or +inf; nothing of size [B, V] outlives the step.
+    logits, NaN where there is no choice (logits of NaN or +inf); nothing of size [B, V] outlives the step.
     """
 
     def __init__(self, seeds: Sequence[int], temperatures: Sequence[float], top_ps: Sequence[float], device: torch.device | str) -> None:
-        rows = [i for i, temperature in enumerate(temperatures) if temperature > 0]
-        self._rows = torch.tensor(rows, dtype=torch.long, device=device)
-        self._seeds = torch.tensor([seeds[i] for i in rows], dtype=torch.long, device=device)
-        self._temperature = torch.tensor([[temperatures[i]] for i in rows], dtype=torch.float32, device=device)
-        self._top_p = torch.tensor([[top_ps[i]] for i in rows], dtype=torch.float32, device=device)
-        self._sampled = bool(rows)
-        self._nucleus = any(top_ps[i] < 1 for i in rows)
+        self._seeds = torch.tensor(seeds, dtype=torch.long, device=device)
+        self._temperature = torch.tensor(temperatures, dtype=torch.float32, device=device)
+        top_ps = [top_p if temperature > 0 else 1.0 for top_p, temperature in zip(top_ps, temperatures, strict=True)]
+        self._cut = torch.tensor([row for row, top_p in enumerate(top_ps) if top_p < 1], dtype=torch.long, device=device)
+        self._top_p = torch.tensor([[top_p] for top_p in top_ps if top_p < 1], dtype=torch.float32, device=device)
         self._step = 0
         self.logprob: Tensor
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         """`input_ids [B, T]`, raw logits `scores [B, V]` (float32) -> [B, V]: 0 at the chosen token, else -inf."""
-        choice = scores.argmax(-1, keepdim=True)
-        if self._sampled:
-            logits = scores[self._rows] / self._temperature
-            if self._nucleus:
-                logits = nucleus(logits, self._top_p)
-            noise = row_gumbel(self._seeds, self._step, scores.shape[-1])
-            choice[self._rows] = (logits + noise).argmax(-1, keepdim=True)
+        allowed = self._nucleus(scores) if len(self._cut) else None
+        token, self.logprob = gumbel_argmax(scores, self._seeds, self._step, self._temperature, allowed=allowed)
         self._step += 1
-        mass = scores.logsumexp(-1, keepdim=True)
-        self.logprob = torch.where(mass.isfinite(), scores.gather(-1, choice) - mass, torch.nan).squeeze(-1)
-        return torch.full_like(scores, -torch.inf).scatter_(-1, choice, 0.0)
+        # A row without a choice is ended by its NaN; token 0 only keeps it valid until then.
+        return torch.full_like(scores, -torch.inf).scatter_(-1, token.clamp(min=0)[:, None], 0.0)
+
+    def _nucleus(self, scores: Tensor) -> Tensor:
+        """What each row may choose from, `[B, V]` bool."""
+        allowed = torch.ones_like(scores, dtype=torch.bool)
+        allowed[self._cut] = nucleus(scores[self._cut] / self._temperature[self._cut, None], self._top_p) > -torch.inf
+        return allowed
 
 
 def nucleus(logits: Tensor, top_p: Tensor) -> Tensor:

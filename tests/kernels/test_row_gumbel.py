@@ -88,5 +88,5 @@ def test_wrong_input_is_refused():
         row_gumbel(torch.zeros(1, 2).long(), 0, 9)
     with pytest.raises(ValueError, match=r"step: expected an int or \[2\], got \[3\]"):
         row_gumbel(torch.zeros(2).long(), torch.zeros(3).long(), 9)
-    with pytest.raises(ValueError, match="vocab: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"vocab: expected a size from 1 to \d+, got 0"):
         row_gumbel(torch.zeros(2).long(), 0, 0)
