@@ -12,13 +12,26 @@ from torch import Tensor
 from evoctx_kernels.hashing_triton import row_keys, uniforms
 from evoctx_kernels.majority_vote.triton_kernel import IS_LOWEST, settle
 
-TILE = 256  # numbers of the largest intermediate a program
+TILE = 64  # numbers in the largest intermediate of a program: two a lane, and nothing is spilled up to 64 votes among 8
+WARPS = 1  # so shifting a polynomial is a shuffle
 
 
 @triton.jit
 def column_of(tile, column, which):
     """Column `which` of [ROWS, COLUMNS], exactly."""
     return tl.sum(tl.where(column[None, :] == which, tile, 0.0), 1)
+
+
+@triton.jit
+def reciprocal(number):
+    """1 / number in float64 for an integer from 1 to 64, to the last bit or one beside it: Newton's iteration from float32.
+
+    A float64 division is a call on the device, around which registers are spilled; in a loop that is what it costs.
+    """
+    exact = tl.full((), number, tl.float64)
+    guess = (1.0 / exact.to(tl.float32)).to(tl.float64)
+    guess = guess * (2.0 - exact * guess)
+    return guess * (2.0 - exact * guess)
 
 
 @triton.jit
@@ -39,12 +52,13 @@ def beside(chances, choice, j, m, votes, OPTIONS: tl.constexpr, POWERS: tl.const
             chance = column_of(chances, choice, i)[:, None]
             alone_term, level_term = alone, level
             for c in range(1, m):
-                alone_term = times_x(alone_term, power) * chance / c
-                level_term = times_x(level_term, power) * chance / c
+                share = chance * reciprocal(c)
+                alone_term = times_x(alone_term, power) * share
+                level_term = times_x(level_term, power) * share
                 alone += alone_term
                 level += level_term
             if i > j:
-                level += times_x(alone_term + level_term, power) * chance / m
+                level += times_x(alone_term + level_term, power) * (chance * reciprocal(m))
     return column_of(alone, power, votes), column_of(level, power, votes)
 
 
@@ -58,12 +72,12 @@ def majority_probability(
     for i in range(OPTIONS):
         others += tl.where(choice[None, :] != i, column_of(chances, choice, i)[:, None], 0.0)
     for m in range(1, K + 1):
-        binomial = binomial * chances * (K - m + 1) / m
+        binomial = binomial * chances * ((K - m + 1) * reciprocal(m))
         if m > K // 2:
             outcomes = outcomes * others + binomial
     weight = zero + FACTORIAL
     for m in range(1, K // 2 + 1):
-        weight = weight * chances / m
+        weight = weight * chances * reciprocal(m)
         if m * OPTIONS >= K:
             for j in range(OPTIONS):
                 alone, level = beside(chances, choice, j, m, K - m, OPTIONS, POWERS)
@@ -137,6 +151,6 @@ def launch(
     shape = shape_of(options, k)
     sample_votes_kernel[(triton.cdiv(rows, shape["ROWS"]),)](
         logits.contiguous(), seeds.contiguous(), temperature, *integers, probability,
-        rows, temperature.stride(0) if len(temperature) > 1 else 0, tie, **shape, num_warps=4, enable_fp_fusion=True,
+        rows, temperature.stride(0) if len(temperature) > 1 else 0, tie, **shape, num_warps=WARPS, enable_fp_fusion=True,
     )  # fmt: skip
     return *integers, probability
