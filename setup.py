@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 CORE = [
     "torch>=2.8",
-    "transformers>=5.20,<6",
+    "transformers>=5.24,<6",
     "accelerate>=1.10",
     "sentence-transformers>=6,<7",
     "triton>=3.4; platform_system == 'Linux'",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from evoctx_torch.errors import UsageError
 from evoctx_torch.operations import Executor, Failure, Pending, Result
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,8 @@ def answer_each(executor: Executor, pending: Sequence[Pending]) -> list[Result]:
         if len(results) != len(pending):
             raise RuntimeError(f"{type(executor).__name__} gave {len(results)} results for {len(pending)} operations")
         return results
+    except UsageError:  # the configuration's fault, not a row's: it ends the run
+        raise
     except Exception as error:
         if len(pending) == 1:
             log.exception("question %s: %s failed", pending[0].question_id, type(executor).__name__)

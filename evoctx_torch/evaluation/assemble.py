@@ -13,9 +13,11 @@ from evoctx_torch.evaluation.inputs import Inputs
 from evoctx_torch.generation.models import resolve_device
 from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.operations import Executor
+from evoctx_torch.prompts import PromptBook
 from evoctx_torch.retrieval.build import make_retriever
 from evoctx_torch.retrieval.encoder import Encoder
 from evoctx_torch.retrieval.executor import Retriever
+from evoctx_torch.transcript import Prompt, Segment
 
 Report = Callable[[str, int, int], None]  # what is being made, how much of it is done, how much there is
 
@@ -24,7 +26,7 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
     """The engine of a run. What must be closed at its end is pushed on `stack`."""
     common = config.common
     device = resolve_device(common.device)
-    generators = build_generators(config, device, stack)
+    generators = build_generators(config, inputs.prompts, device, stack)
     encoders = {name: Encoder(name, device, canonical=common.deterministic) for name in encoder_names(config, inputs)}
     retriever: Retriever | None = None
     if inputs.corpus is not None:
@@ -49,7 +51,7 @@ def encoder_names(config: RunConfig, inputs: Inputs) -> set[str]:
     return {name for name in (inputs.encoder, boundary) if name is not None}
 
 
-def build_generators(config: RunConfig, device: str, stack: ExitStack) -> dict[str, Executor]:
+def build_generators(config: RunConfig, prompts: PromptBook, device: str, stack: ExitStack) -> dict[str, Executor]:
     """One generator a distinct model; roles that share a model share it, and so its batches."""
     sharing: dict[tuple, list[str]] = {}
     for role, settings in config.roles.items():
@@ -57,12 +59,12 @@ def build_generators(config: RunConfig, device: str, stack: ExitStack) -> dict[s
         sharing.setdefault(place, []).append(role)
     generators: dict[str, Executor] = {}
     for roles in sorted(sharing.values(), key=lambda roles: config.roles[roles[0]].backend != "openai"):  # refusals before weights
-        generator = build_generator(config, roles, device, stack)
+        generator = build_generator(config, roles, prompts, device, stack)
         generators |= dict.fromkeys(roles, generator)
     return generators
 
 
-def build_generator(config: RunConfig, roles: list[str], device: str, stack: ExitStack) -> Executor:
+def build_generator(config: RunConfig, roles: list[str], prompts: PromptBook, device: str, stack: ExitStack) -> Executor:
     """The generator that serves these roles."""
     common, settings, name = config.common, config.roles[roles[0]], config.models[roles[0]]
     by_role = Roles(by_role={role: role_settings(config.roles[role]) for role in roles})
@@ -74,8 +76,12 @@ def build_generator(config: RunConfig, roles: list[str], device: str, stack: Exi
         server.check_reachable()
         return server
     from evoctx_torch.generation.hf import load_hf_generator
-    return load_hf_generator(name, roles=by_role, seed=common.seed, device=device, dtype=settings.dtype,
-                             max_batch_tokens=common.max_batch_tokens, context_length=settings.context_length, canonical=common.deterministic)
+    generator = load_hf_generator(name, by_role, common.seed, device=device, dtype=settings.dtype, max_batch_tokens=common.max_batch_tokens,
+                                  context_length=settings.context_length, canonical=common.deterministic)
+    for role in roles:  # a chat template that refuses our messages is refused before anything is written
+        family = prompts.of(role)
+        generator.tokens.encode(Prompt((Segment("?"),), family.chat, family.system), generator.context_length)
+    return generator
 
 
 def role_settings(options: ModelOptions) -> RoleSettings:

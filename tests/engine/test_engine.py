@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evoctx_torch.engine import Engine
+from evoctx_torch.errors import UsageError
 from evoctx_torch.generation.scripted import ScriptedGenerator
 from evoctx_torch.methods.base import Method
 from evoctx_torch.methods.evoctx import EvoCtxOptions
@@ -178,3 +179,10 @@ def test_a_method_whose_operation_nobody_answers_says_so():
 def test_batch_size_below_one_is_refused():
     with pytest.raises(ValueError, match="batch_size"):
         Engine("closed-book", generator=ScriptedGenerator(reply), batch_size=0)
+
+def test_a_configuration_error_inside_a_call_ends_the_run():
+    class Refuses:
+        def answer(self, pending):
+            raise UsageError("the chat template refuses a system message")
+    with pytest.raises(UsageError, match="refuses a system message"):
+        Engine("closed-book", generator=Refuses(), prompts=PROMPTS).run([question(0), question(1)])

@@ -42,7 +42,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Pending]]:
     def install(reply: Callable[[Pending], object] = lambda p: f"Mayor {p.question_id[1:]}") -> list[Pending]:
         requests: list[Pending] = []
 
-        def build(config, roles, device, stack):
+        def build(config, roles, prompts, device, stack):
             generator = ScriptedGenerator(reply, Roles(by_role={r: assemble.role_settings(config.roles[r]) for r in roles}))
             generator.requests = requests
             return generator
