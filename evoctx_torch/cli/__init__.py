@@ -8,11 +8,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from evoctx_torch.cli import demo, evaluate, index, inspect, score, search
+from evoctx_torch.cli import demo, evaluate, index, inspect, profile, score, search
 from evoctx_torch.cli.arguments import Parser
 from evoctx_torch.errors import UsageError
 
-COMMANDS = (demo, evaluate, index, search, score, inspect)
+COMMANDS = (demo, evaluate, index, search, score, inspect, profile)
 
 
 def build_parser() -> Parser:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evoctx_torch.cli.arguments import Parser, add_options
 from evoctx_torch.evaluation.config import EvalOptions, ModelOptions, other_roles, presets, resolve
-from evoctx_torch.methods import METHODS
+from evoctx_torch.methods import METHODS, Method
 from evoctx_torch.options import flag
 
 RESERVED = {"run", "out", "config", "preset", "method"}
@@ -19,20 +19,28 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     parser = commands.add_parser("eval", help="evaluate a method on a data set", description="Evaluate a method on a data set.")
     methods = parser.add_subparsers(title="methods", metavar="METHOD", dest="method", required=True, parser_class=Parser)
     for method in METHODS.values():
-        one = methods.add_parser(method.name, help=method.summary, usage=f"evoctx eval {method.name} --data DIR --generator MODEL --out RUN [options]",
-                                 description=f"{method.name}: {method.summary}. Source: {method.source}.")
-        run = one.add_argument_group("the run")
-        run.add_argument("--out", required=True, type=Path, metavar="DIR", help="the run's folder; the same command continues or repeats it")
-        run.add_argument("--config", type=Path, metavar="FILE", help="TOML file with options, or the config.json of a run")
-        run.add_argument("--preset", metavar="NAME", help=f"a paper's settings: {', '.join(presets())}")
-        add_options(one, method.options, f"options of {method.name}")
-        add_options(one, EvalOptions, "evaluation")
-        add_options(one, ModelOptions, "models (of all roles that have no setting of their own)")
-        for role in other_roles(method):
-            group = one.add_argument_group(f"the role {role}")
-            group.add_argument(flag(role), metavar="TEXT", default=argparse.SUPPRESS, help=f"model of the role {role} [default: the generator]")
-            add_options(one, ModelOptions, f"settings of the {role}", prefix=role, inherit="generator")
+        one = add_method(methods, method, "eval", "RUN", "the run's folder; the same command continues or repeats it")
         one.set_defaults(run=run_eval)
+
+
+def add_method(methods: argparse._SubParsersAction[Parser], method: Method, command: str, out: str, out_help: str) -> Parser:
+    """One method's parser of a command that runs methods: `--out` and every option of the method's evaluation."""
+    one = methods.add_parser(
+        method.name, help=method.summary, usage=f"evoctx {command} {method.name} --data DIR --generator MODEL --out {out} [options]",
+        description=f"{method.name}: {method.summary}. Source: {method.source}.",
+    )
+    run = one.add_argument_group("the run")
+    run.add_argument("--out", required=True, type=Path, metavar="DIR", help=out_help)
+    run.add_argument("--config", type=Path, metavar="FILE", help="TOML file with options, or the config.json of a run")
+    run.add_argument("--preset", metavar="NAME", help=f"a paper's settings: {', '.join(presets())}")
+    add_options(one, method.options, f"options of {method.name}")
+    add_options(one, EvalOptions, "evaluation")
+    add_options(one, ModelOptions, "models (of all roles that have no setting of their own)")
+    for role in other_roles(method):
+        group = one.add_argument_group(f"the role {role}")
+        group.add_argument(flag(role), metavar="TEXT", default=argparse.SUPPRESS, help=f"model of the role {role} [default: the generator]")
+        add_options(one, ModelOptions, f"settings of the {role}", prefix=role, inherit="generator")
+    return one
 
 
 def run_eval(arguments: argparse.Namespace) -> int:
