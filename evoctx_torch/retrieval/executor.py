@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
+from evoctx_kernels.first_unseen import first_unseen
 
 from evoctx_torch.data.corpus import Corpus
 from evoctx_torch.errors import UsageError
@@ -32,8 +31,10 @@ class Retriever:
         if isinstance(index, DenseIndex) != (encoder is not None):
             raise ValueError("a dense index needs its encoder, a sparse one takes none")
         self.corpus, self.index, self.encoder = corpus, index, encoder
-        self._doc_ids = corpus.doc_ids
-        self._passages_of = Counter(self._doc_ids)
+        # Documents as numbers: that of each name, that of each passage, and how many passages each has.
+        self._number = {doc: number for number, doc in enumerate(dict.fromkeys(corpus.doc_ids))}
+        self._document = np.fromiter(map(self._number.__getitem__, corpus.doc_ids), np.int64, len(corpus))
+        self._size = np.bincount(self._document)
         self._queries: LRU[str, torch.Tensor] = LRU(REMEMBERED)
         self._returned: LRU[str, int] = LRU(REMEMBERED)
 
@@ -64,20 +65,32 @@ class Retriever:
     def _retrieve(self, operations: Sequence[Retrieve]) -> list[Retrieved]:
         if not operations:
             return []
+        indptr, excluded = self._excluded(operations)
         # With refill this depth is enough: below it at most the passages of the excluded documents are dropped.
-        depths = [o.k + o.refill * sum(self._passages_of[doc] for doc in o.exclude) for o in operations]
+        below = np.concatenate(([0], self._size[excluded].cumsum()))[indptr]
+        depths = np.array([o.k for o in operations]) + np.array([o.refill for o in operations]) * np.diff(below)
         queries = [o.query for o in operations]
-        deepest = max(depths)
-        positions, scores = self.index.search(queries if self.encoder is None else self._embed(queries), deepest)
+        positions, scores = self.index.search(queries if self.encoder is None else self._embed(queries), int(depths.max()))
+
+        documents = np.where(np.arange(positions.shape[1]) < depths[:, None], self._document[positions], -1)
+        tensors = map(torch.from_numpy, (documents, indptr, excluded))
+        most = min(max(o.k for o in operations), len(self.corpus) or 1)
+        ranks = first_unseen(*tensors, most, distinct=False).ranks.tolist()
         return [
-            self._select(o, p[:depth].tolist(), s[:depth].tolist())
-            for o, depth, p, s in zip(operations, depths, positions, scores, strict=True)
+            self._retrieved([(p[rank], s[rank]) for rank in row[: o.k] if rank >= 0])
+            for o, p, s, row in zip(operations, positions.tolist(), scores.tolist(), ranks, strict=True)
         ]
 
-    def _select(self, operation: Retrieve, positions: list[int], scores: list[float]) -> Retrieved:
-        unseen = [(p, s) for p, s in zip(positions, scores, strict=True) if self._doc_ids[p] not in operation.exclude]
-        chosen = unseen[: operation.k]
-        passages = tuple(replace(self.corpus[p], score=s) for p, s in chosen)
+    def _excluded(self, operations: Sequence[Retrieve]) -> tuple[np.ndarray, np.ndarray]:
+        """The excluded documents that the corpus has, by number, as CSR: indptr `[B + 1]`, numbers `[nnz]`."""
+        rows = [[self._number[doc] for doc in o.exclude if doc in self._number] for o in operations]
+        flat = [number for row in rows for number in row]
+        return np.cumsum([0, *map(len, rows)]), np.array(flat, dtype=np.int64)
+
+    def _retrieved(self, chosen: Sequence[tuple[int, float]]) -> Retrieved:
+        """The result of a row from its (position, score) pairs."""
+        of = self.corpus
+        passages = tuple(Passage(of.ids[p], of.doc_ids[p], of.titles[p], of.contents[p], score) for p, score in chosen)
         if self.encoder is not None:
             for (position, _), passage in zip(chosen, passages, strict=True):
                 self._returned.put(passage.contents, position)
