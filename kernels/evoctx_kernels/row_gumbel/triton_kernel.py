@@ -89,14 +89,15 @@ def launch(logits: Tensor, seeds: Tensor, steps: Tensor, temperature: Tensor, al
     splits = triton.cdiv(vocab, TOKENS)
     scores, tops, masses = (torch.empty((rows, splits), dtype=torch.float32, device=device) for _ in range(3))
     tokens = torch.empty((rows, splits), dtype=torch.int32, device=device)
-    split_kernel[(rows, splits)](
-        logits, mask, seeds, steps, temperature, scores, tokens, tops, masses,
-        vocab, logits.stride(0), mask.stride(0), MASKED=allowed is not None, TOKENS=TOKENS, num_warps=WARPS, enable_fp_fusion=True,
-    )  # fmt: skip
-    join_kernel[(rows,)](
-        logits, temperature, scores, tokens, tops, masses, choice.token, choice.logprob,
-        vocab, logits.stride(0), splits, SPLITS=triton.next_power_of_2(splits), num_warps=1, enable_fp_fusion=True,
-    )  # fmt: skip
+    with torch.cuda.device_of(logits):
+        split_kernel[(rows, splits)](
+            logits, mask, seeds, steps, temperature, scores, tokens, tops, masses,
+            vocab, logits.stride(0), mask.stride(0), MASKED=allowed is not None, TOKENS=TOKENS, num_warps=WARPS, enable_fp_fusion=True,
+        )  # fmt: skip
+        join_kernel[(rows,)](
+            logits, temperature, scores, tokens, tops, masses, choice.token, choice.logprob,
+            vocab, logits.stride(0), splits, SPLITS=triton.next_power_of_2(splits), num_warps=1, enable_fp_fusion=True,
+        )  # fmt: skip
     return choice
 
 
