@@ -38,10 +38,13 @@ def majority_vote(votes: Tensor, options: int, *, tie: int | str = "lowest") -> 
 
 def tie_code(tie: int | str, options: int, operator: str) -> int:
     """The tie rule as the integer that operators take: an option, ABSTAIN or LOWEST."""
-    words = {"lowest": LOWEST, "abstain": ABSTAIN}
-    known = tie in words if isinstance(tie, str) else 0 <= tie < options
-    expect(known, f"{operator}: tie", f"an option in [0, {options}), 'lowest' or 'abstain'", repr(tie))
-    return words[tie] if isinstance(tie, str) else tie
+    if tie == "lowest":
+        return LOWEST
+    if tie == "abstain":
+        return ABSTAIN
+    if isinstance(tie, str) or not 0 <= tie < options:
+        raise ValueError(f"{operator}: tie: expected an option in [0, {options}), 'lowest' or 'abstain', got {tie!r}")
+    return tie
 
 
 @torch.library.custom_op("evoctx::majority_vote", mutates_args=())

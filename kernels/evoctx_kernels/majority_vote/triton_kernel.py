@@ -10,6 +10,7 @@ from torch import Tensor
 from evoctx_kernels.majority_vote.reference import LOWEST
 
 TILE = 512  # votes a program, of one row or of several
+WARPS = 4
 IS_LOWEST = tl.constexpr(LOWEST)
 
 
@@ -40,14 +41,18 @@ def majority_vote_kernel(votes, winner, counts, margin, rows, k, options, tie, R
     settle(tile, row, there, winner, counts, margin, options, tie)
 
 
+def tile_of(k: int) -> dict[str, int]:
+    """The compile-time arguments for k votes a row."""
+    columns = triton.next_power_of_2(k)
+    return {"ROWS": max(1, TILE // columns), "K": columns}
+
+
 def launch(votes: Tensor, options: int, tie: int) -> tuple[Tensor, Tensor, Tensor]:
     """winner `[B]`, counts `[B, options]`, margin `[B]` of checked, non-empty inputs."""
     rows, k = votes.shape
     winner, counts, margin = (votes.new_empty(shape, dtype=torch.int64) for shape in ((rows,), (rows, options), (rows,)))
-    columns = triton.next_power_of_2(k)
-    tile = max(1, TILE // columns)
-    grid = (triton.cdiv(rows, tile),)
-    majority_vote_kernel[grid](
-        votes.contiguous(), winner, counts, margin, rows, k, options, tie, ROWS=tile, K=columns, num_warps=4
+    tile = tile_of(k)
+    majority_vote_kernel[(triton.cdiv(rows, tile["ROWS"]),)](
+        votes.contiguous(), winner, counts, margin, rows, k, options, tie, **tile, num_warps=WARPS
     )
     return winner, counts, margin
