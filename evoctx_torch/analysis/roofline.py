@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 REPEATS = 7
 
 
@@ -37,6 +35,7 @@ def measure_bounds(device: str, copied: int | None = None, size: int | None = No
 
 def copy_rate(device: str, copied: int) -> float:
     """Bytes read and written a second by a copy of `copied` bytes."""
+    import torch
     source = torch.ones(copied // 4, device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / seconds(lambda: target.copy_(source), device)
@@ -44,6 +43,7 @@ def copy_rate(device: str, copied: int) -> float:
 
 def matmul_rate(device: str, size: int) -> float:
     """FLOPs a second of a product of two float32 matrices, `size` x `size`."""
+    import torch
     left, product = torch.ones(size, size, device=device), torch.empty(size, size, device=device)
     return 2 * size**3 / seconds(lambda: torch.mm(left, left, out=product), device)
 
@@ -52,6 +52,7 @@ def seconds(work: Callable[[], object], device: str) -> float:
     """The least of several timings, after one that is not counted; on CUDA between two events."""
     work()
     if device.startswith("cuda"):
+        import torch
         spent = []
         for _ in range(REPEATS):
             before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -138,6 +138,6 @@ def operator_cost(event: Mapping[str, Any]) -> Cost | None:
 def number(text: str) -> float | None:
     """A scalar argument as the profiler writes it."""
     try:
-        return float(text)
-    except ValueError:  # True, None, a list
+        return float({"True": 1, "False": 0}.get(text, text))
+    except ValueError:  # None, a list
         return None

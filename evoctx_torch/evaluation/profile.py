@@ -84,15 +84,20 @@ def profile_engine(
     """Record `options.ticks` ticks of `engine` into `trace`; the profile as phases.json holds it."""
     from evoctx_torch.analysis.trace import read_trace
     from evoctx_torch.evaluation.ranges import Ranges, put_on
-    engine.batch_size = min(engine.batch_size, len(questions))
-    ranges = Ranges(device)
+    ranges, batch_size = Ranges(device), min(engine.batch_size, len(questions))
     with ExitStack() as stack:
         put_on(engine, ranges, stack)
         recorder = stack.enter_context(profiler(device, options, trace))
-        run_ticks(engine, questions, recorder, ranges, options, report)
+        for name, value in (("batch_size", batch_size), ("on_tick", stepping(recorder, ranges, engine.ticks, options, report))):
+            stack.callback(setattr, engine, name, getattr(engine, name))
+            setattr(engine, name, value)
+        stream = stack.enter_context(closing(engine.stream(cycle(questions))))
+        with suppress(Enough):
+            for _ in stream:
+                pass
     found = read_trace(trace)
     return {
-        "method": engine.method.name, "device": device, "device_name": device_name(device), "batch_size": engine.batch_size,
+        "method": engine.method.name, "device": device, "device_name": device_name(device), "batch_size": batch_size,
         "ticks": options.ticks, "warmup": options.warmup, "seconds": sum(spent.seconds for spent in found.phases.values()),
         "phases": phase_rows(found.phases, ranges.work), "operators": operator_rows(found.operators, device),
     }
@@ -112,24 +117,22 @@ class Enough(Exception):
     """The last tick is recorded."""
 
 
-def run_ticks(
-    engine: Engine, questions: Sequence[Question], recorder: torch.profiler.profile, ranges: Ranges, options: ProfileOptions, report: Report
-) -> None:
-    """Warm-up and recorded ticks of the engine, a step of the profiler each."""
+def stepping(
+    recorder: torch.profiler.profile, ranges: Ranges, before: int, options: ProfileOptions, report: Report
+) -> Callable[[Engine], None]:
+    """What an engine with `before` ticks behind it calls after each: a step of the profiler, `Enough` after the last."""
     last = options.warmup + options.ticks
 
     def on_tick(engine: Engine) -> None:
-        report("ticks", engine.ticks, last)
-        if engine.ticks == options.warmup:
+        ticks = engine.ticks - before
+        report("ticks", ticks, last)
+        if ticks == options.warmup:
             ranges.work.clear()
         recorder.step()
-        if engine.ticks == last:
+        if ticks == last:
             raise Enough
 
-    engine.on_tick = on_tick
-    with suppress(Enough), closing(engine.stream(cycle(questions))) as stream:
-        for _ in stream:
-            pass
+    return on_tick
 
 
 def phase_rows(spent: Mapping[str, Spent], work: Mapping[str, Work]) -> list[dict[str, Any]]:

@@ -66,7 +66,8 @@ def test_a_profile_has_every_phase_and_accounts_for_every_operation(tmp_path, co
     assert phases["generate decider"]["rows"] == asked.count("decider") == 16 and phases["generate decider"]["calls"] == 2
     assert phases["generate generator"]["rows"] == asked.count("generator")
     assert phases["search"]["rows_a_call"] == {"least": 8, "median": 8, "most": 8}
-    assert phases["search"]["bytes"] == 16 * 64 * 4, "an exact search reads the 16 vectors once a call"
+    # An exact search reads the 16 vectors once a call; first_unseen has 2 candidates a row, none seen, and 5 numbers out.
+    assert phases["search"]["bytes"] == 16 * 64 * 4 + 8 * (8 * 2 + 9 + 8 * 5)
     assert phases["decide"]["rows"] == 16
     assert found["config"]["method"] == "evoctx" and found["config"]["digests"]["corpus"]
 
@@ -132,9 +133,10 @@ def test_a_real_model_is_told_apart_from_its_tokenizer(tmp_path):
 def test_the_engine_is_left_as_it_was(tmp_path):
     model, encoder = ScriptedGenerator(lambda p: "ok"), HashEncoder(32)
     engine = engine_of(model, encoder)
-    before = engine.retriever, engine.controller, dict(engine.generators), engine.controller.pool._encode
+    before = engine.retriever, engine.controller, dict(engine.generators), engine.controller.pool._encode, 4, None
     profile_engine(engine, [Question("q", "who?", ())], "cpu", ProfileOptions(ticks=2, warmup=0), tmp_path / "trace.json", quiet)
-    assert (engine.retriever, engine.controller, engine.generators, engine.controller.pool._encode) == before
+    now = engine.retriever, engine.controller, engine.generators, engine.controller.pool._encode, engine.batch_size, engine.on_tick
+    assert now == before
     assert "encode" not in vars(encoder)
 
 
