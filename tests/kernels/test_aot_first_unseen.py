@@ -10,7 +10,8 @@ from evoctx_kernels.aot import compile_for
 from evoctx_kernels.first_unseen.triton_kernel import KNOWN, TILE, first_unseen_kernel
 
 SIGNATURE = {
-    "candidates": "*i64", "indptr": "*i64", "seen": "*i64", "ids": "*i64", "ranks": "*i64", "skipped": "*i64", "length": "i32", "k": "i32",
+    "candidates": "*i64", "indptr": "*i64", "seen": "*i64", "ids": "*i64", "ranks": "*i64", "skipped": "*i64", "length": "i32", "nnz": "i32",
+    "k": "i32",
 }  # fmt: skip
 
 

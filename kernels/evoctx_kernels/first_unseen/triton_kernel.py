@@ -12,13 +12,13 @@ KNOWN = 8  # ids they are compared with at a time
 
 @triton.jit
 def first_unseen_kernel(
-    candidates, indptr, seen, ids, ranks, skipped, length, k, DISTINCT: tl.constexpr, TILE: tl.constexpr, KNOWN: tl.constexpr
+    candidates, indptr, seen, ids, ranks, skipped, length, nnz, k, DISTINCT: tl.constexpr, TILE: tl.constexpr, KNOWN: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)
     candidates += row * length
     ids += row * k
     ranks += row * k
-    begin, end = tl.load(indptr + row), tl.load(indptr + row + 1)
+    begin, end = tl.maximum(tl.load(indptr + row), 0), tl.minimum(tl.load(indptr + row + 1), nnz)
     lane = tl.arange(0, TILE)
     taken, passed = 0, 0
     for start in range(0, length, TILE):
@@ -52,11 +52,11 @@ def first_unseen_kernel(
 
 
 def launch(candidates: Tensor, indptr: Tensor, seen: Tensor, k: int, distinct: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """ids `[B, k]`, ranks `[B, k]`, skipped `[B]` of checked, non-empty inputs."""
+    """ids `[B, k]`, ranks `[B, k]`, skipped `[B]` of non-empty inputs; nothing outside `seen` is read, whatever indptr says."""
     rows, length = candidates.shape
     ids, ranks, skipped = candidates.new_empty((rows, k)), candidates.new_empty((rows, k)), candidates.new_empty(rows)
     first_unseen_kernel[(rows,)](
-        candidates.contiguous(), indptr.contiguous(), seen.contiguous(), ids, ranks, skipped, length, k,
+        candidates.contiguous(), indptr.contiguous(), seen.contiguous(), ids, ranks, skipped, length, len(seen), k,
         DISTINCT=distinct, TILE=TILE, KNOWN=KNOWN, num_warps=1,
     )  # fmt: skip
     return ids, ranks, skipped

@@ -40,3 +40,10 @@ def test_a_row_is_the_same_alone_and_in_any_batch():
     assert same_bits(launch(*rows_of(inputs, order), 5, True), [x[order] for x in together])
     for b in range(6):
         assert same_bits(launch(*rows_of(inputs, [b]), 5, True), [x[b : b + 1] for x in together])
+
+
+def test_an_indptr_that_lies_reads_nothing_outside():
+    """On a device its values are not waited for."""
+    candidates, seen = torch.tensor([[1, 2, 3]] * 3), torch.tensor([2, 1])
+    got = launch(candidates, torch.tensor([-5, 1, 900, -7]), seen, 2, True)
+    assert got[0].tolist() == [[1, 3], [2, 3], [1, 2]]
