@@ -44,3 +44,13 @@ def sampled(vectors: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> Ten
         indptr = torch.cat((indptr, indptr[-1:].expand(room)))
     cells = torch.sparse_csr_tensor(indptr, slots, pool.new_zeros(nnz), (rows + room, columns), check_invariants=False)
     return torch.sparse.sampled_addmm(cells, vectors, pool.t(), beta=0.0).values()
+
+
+def product_error(vectors: Tensor, norms: Tensor, others: Tensor) -> Tensor:
+    """How far a dot product of D terms, summed in any order, may be from the exact one, for vectors of these norms.
+
+    γ‖x‖‖y‖ with γ = Du/(1 − Du), u the unit roundoff (Higham 2002, "Accuracy and stability of numerical algorithms",
+    section 3.1). Two ways to sum differ by at most twice that; allow for the rounding of the norms.
+    """
+    rounding = vectors.shape[-1] * torch.finfo(work_dtype(vectors)).eps / 2
+    return rounding / (1 - rounding) * norms * others

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from evoctx_kernels.greedy_diverse import greedy_diverse, reference
+from evoctx_kernels.greedy_diverse import cpu, greedy_diverse, reference
 from evoctx_kernels.greedy_diverse import operator as registered
 from evoctx_kernels.greedy_diverse.checks import check
 from evoctx_kernels.greedy_diverse.cpu import vectorized
@@ -89,6 +89,20 @@ def test_a_row_does_not_depend_on_its_company(dtype):
     for b in (0, 9, 16):
         wider = torch.nn.functional.pad(slots[b : b + 1], (0, 5), value=-1)
         assert same_bits(greedy_diverse(pool, wider, threshold=0.8, k=8), [x[b : b + 1] for x in together])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_company_does_not_show_at_the_threshold_itself(dtype, monkeypatch):
+    """Thresholds are cosines of the candidates, down to the last bits, where a matrix product alone would waver."""
+    pool, slots = clustered(120, 384, dtype=dtype, clusters=3), ranked(9, 40, 120, seed=4)
+    near = (pool[slots[0, :4]].double() @ pool[slots[0, 4:8]].double().T).flatten().tolist()
+    for threshold in [*near[:6], 1.0]:
+        together = greedy_diverse(pool, slots, threshold=threshold, k=30)
+        for b in range(0, 9, 3):
+            assert same_bits(greedy_diverse(pool, slots[b : b + 1], threshold=threshold, k=30), [x[b : b + 1] for x in together])
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu, "GATHERED", 40_000)
+            assert same_bits(greedy_diverse(pool, slots, threshold=threshold, k=30), together)
 
 
 def test_dense_candidates_are_a_pool_of_their_own():

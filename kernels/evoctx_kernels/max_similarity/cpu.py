@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from evoctx_kernels.max_similarity.reference import MaxSimilarity
-from evoctx_kernels.pair_dots import pair_dots, work_dtype
+from evoctx_kernels.pair_dots import pair_dots, product_error, work_dtype
 
 PRODUCTS = 1 << 22  # of a block of queries with the whole pool: 16 MiB in float32
 BLOCK = 4096  # vectors of the pool in one product
@@ -51,8 +51,7 @@ def best(queries: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor, exclude: 
 def sieve(queries: Tensor, pool: Tensor, longest: Tensor, exclude: Tensor) -> tuple[Tensor, Tensor]:
     """The pool rows that may be the best of each query, as CSR; where products are not finite, only those that are not.
 
-    A dot product of D terms in any order is off by at most e = γ_D‖q‖‖p‖, γ_D = Du/(1 − Du), u the unit roundoff (Higham
-    2002, section 3.1). The pair that is best one by one is therefore at most 4e below the best product.
+    The pair that is best one by one has a product at most 4 errors below the best: one for each of the four numbers.
     """
     work = work_dtype(pool)
     products = torch.empty((len(queries), len(pool)), dtype=work, device=pool.device)
@@ -63,7 +62,7 @@ def sieve(queries: Tensor, pool: Tensor, longest: Tensor, exclude: Tensor) -> tu
     row = torch.arange(len(queries), device=pool.device)[exclude >= 0]
     products[row, exclude[exclude >= 0]] = -math.inf
 
-    error = pool.shape[1] * torch.finfo(work).eps / 2 * queries.to(work).norm(dim=1) * longest
+    error = product_error(pool, queries.to(work).norm(dim=1), longest)
     top = products.amax(1) if len(pool) else products.new_zeros(len(queries))
     floor = top - 5 * error  # 5: norms are rounded too; NaN for a query that is not finite, which needs no pairs
     owner, slots = (products >= floor[:, None]).nonzero().unbind(1)
