@@ -22,3 +22,11 @@ def test_no_spills(arch, distinct):
     got = compile_for(first_unseen_kernel, SIGNATURE, shape, arch, num_warps=1)
     assert got.spills == got.stack == 0
     assert got.occupancy >= 28  # of 32, the most blocks of one warp
+
+
+def test_arguments_that_are_one():
+    """Triton compiles an integer argument of value 1 as a constant: another program, that must compile too."""
+    ones = dict.fromkeys(("length", "nnz", "k"), 1)
+    signature = {name: kind for name, kind in SIGNATURE.items() if name not in ones}
+    constants = {"DISTINCT": True, "TILE": TILE, "KNOWN": KNOWN} | ones
+    assert compile_for(first_unseen_kernel, signature, constants, 90, num_warps=1).spills == 0

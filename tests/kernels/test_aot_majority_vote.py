@@ -22,3 +22,10 @@ def test_one_pass_over_the_votes(arch, k):
     assert got.spills == got.stack == 0
     assert got.occupancy >= 32
     assert sum(got.loads.values()) == shape["ROWS"] * shape["K"] // (32 * WARPS), "votes are read more than once"
+
+
+def test_arguments_that_are_one():
+    """Triton compiles an integer argument of value 1 as a constant: another program, that must compile too."""
+    ones = dict.fromkeys(("rows", "k", "options", "tie"), 1)
+    signature = {name: kind for name, kind in SIGNATURE.items() if name not in ones}
+    assert compile_for(majority_vote_kernel, signature, tile_of(1) | ones, 90, num_warps=WARPS).spills == 0

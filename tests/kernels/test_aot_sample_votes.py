@@ -25,3 +25,11 @@ def test_no_spills(arch, dtype, k, options):
     assert got.spills == got.stack == 0
     assert got.occupancy >= 28  # of 32, the most blocks of one warp
     assert got.shared <= 512
+
+
+def test_arguments_that_are_one():
+    """Triton compiles an integer argument of value 1 as a constant: another program, that must compile too."""
+    ones = dict.fromkeys(("rows", "temperature_stride", "tie"), 1)
+    signature = {"logits": "*fp32"} | {name: kind for name, kind in SIGNATURE.items() if name not in ones}
+    constants = shape_of(3, 4) | ones
+    assert compile_for(sample_votes_kernel, signature, constants, 90, num_warps=WARPS, enable_fp_fusion=True).spills == 0
