@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -55,8 +56,9 @@ def launch(candidates: Tensor, indptr: Tensor, seen: Tensor, k: int, distinct: b
     """ids `[B, k]`, ranks `[B, k]`, skipped `[B]` of non-empty inputs; nothing outside `seen` is read, whatever indptr says."""
     rows, length = candidates.shape
     ids, ranks, skipped = candidates.new_empty((rows, k)), candidates.new_empty((rows, k)), candidates.new_empty(rows)
-    first_unseen_kernel[(rows,)](
-        candidates.contiguous(), indptr.contiguous(), seen.contiguous(), ids, ranks, skipped, length, len(seen), k,
-        DISTINCT=distinct, TILE=TILE, KNOWN=KNOWN, num_warps=1,
-    )  # fmt: skip
+    with torch.cuda.device_of(candidates):
+        first_unseen_kernel[(rows,)](
+            candidates.contiguous(), indptr.contiguous(), seen.contiguous(), ids, ranks, skipped, length, len(seen), k,
+            DISTINCT=distinct, TILE=TILE, KNOWN=KNOWN, num_warps=1,
+        )  # fmt: skip
     return ids, ranks, skipped

@@ -52,7 +52,8 @@ def launch(votes: Tensor, options: int, tie: int) -> tuple[Tensor, Tensor, Tenso
     rows, k = votes.shape
     winner, counts, margin = (votes.new_empty(shape, dtype=torch.int64) for shape in ((rows,), (rows, options), (rows,)))
     tile = tile_of(k)
-    majority_vote_kernel[(triton.cdiv(rows, tile["ROWS"]),)](
-        votes.contiguous(), winner, counts, margin, rows, k, options, tie, **tile, num_warps=WARPS
-    )
+    with torch.cuda.device_of(votes):
+        majority_vote_kernel[(triton.cdiv(rows, tile["ROWS"]),)](
+            votes.contiguous(), winner, counts, margin, rows, k, options, tie, **tile, num_warps=WARPS
+        )
     return winner, counts, margin

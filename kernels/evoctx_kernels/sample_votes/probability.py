@@ -14,7 +14,8 @@ def majority_probability(chances: Tensor, k: int, tie: int = LOWEST) -> Tensor:
     """The probability of each outcome of k votes, `[B, O + 1]` float64, the outcome −1 in the last column.
 
     A winner with m > k/2 votes has no rival, so these m are a binomial sum. For the others the counts of the options are
-    taken as coefficients (the multinomial as a product of truncated exponential series, David & Nagaraja 2003):
+    taken from the multinomial's generating function, a product of exponential series that are cut off (for the exact
+    distribution of multinomial maxima see Corrado 2011, Statistics and Computing 21):
 
         P(j alone has m, the others less) = k! · pⱼᵐ/m! · [x^(k−m)] Π_{i≠j} Σ_{c<m} (pᵢx)ᶜ/c!
 

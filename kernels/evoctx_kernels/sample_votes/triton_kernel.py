@@ -149,8 +149,9 @@ def launch(
     integers = [seeds.new_empty(shape) for shape in shapes]
     probability = logits.new_empty((rows, options + 1), dtype=torch.float64)
     shape = shape_of(options, k)
-    sample_votes_kernel[(triton.cdiv(rows, shape["ROWS"]),)](
-        logits.contiguous(), seeds.contiguous(), temperature, *integers, probability,
-        rows, temperature.stride(0) if len(temperature) > 1 else 0, tie, **shape, num_warps=WARPS, enable_fp_fusion=True,
-    )  # fmt: skip
+    with torch.cuda.device_of(logits):
+        sample_votes_kernel[(triton.cdiv(rows, shape["ROWS"]),)](
+            logits.contiguous(), seeds.contiguous(), temperature, *integers, probability,
+            rows, temperature.stride(0) if len(temperature) > 1 else 0, tie, **shape, num_warps=WARPS, enable_fp_fusion=True,
+        )  # fmt: skip
     return *integers, probability
