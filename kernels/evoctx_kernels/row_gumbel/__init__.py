@@ -49,8 +49,8 @@ def gumbel_argmax(
 
     in float32 (float64 for float64 logits), whatever the dtype of the logits; equal scores take the lowest token. The
     random bits are the same on every device. The two logarithms may differ in their last bit between a device and the
-    CPU, so their tokens can differ where the two best scores lie within about 2⁻²¹ of each other (relative to the
-    larger of |score| and 1): once in some millions of draws. On one device a row's token and the bits of its logprob
+    CPU (noise by up to 1e-6), so their tokens can differ where the two best scores lie that close together: less than
+    once in a million draws between torch's and numpy's logarithm. On one device a row's token and the bits of its logprob
     are the same alone and in any batch.
 
     Args:
