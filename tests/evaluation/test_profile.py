@@ -224,6 +224,18 @@ def test_the_roofline_is_drawn_from_bounds_measured_here(tmp_path):
         assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+@pytest.mark.models
+def test_the_command_prints_both_tables_and_leaves_the_three_files(tmp_path, data, shared, capsys):
+    out, model = tmp_path / "out", str(shared / "models/tiny-llama")
+    options = ["--rounds", "1", "--top-k", "2", "--max-new-tokens", "3", "--limit", "3", "--ticks", "4", "--warmup", "0"]
+    assert main(["profile", "evoctx", "--data", str(data), "--generator", model, "--out", str(out), *options]) == 0
+    said = capsys.readouterr().out
+    for words in ("evoctx: 4 ticks, 3 questions at once", "generate decider", "tokenize", "embed", "search", "decide", "bookkeeping", "boundary_signals", "roofline.png"):
+        assert words in said, words
+    assert sorted(p.name for p in out.iterdir()) == ["phases.json", "roofline.png", "trace.json"]
+
+
 @pytest.mark.parametrize(("given", "words"), [
     (["--ticks", "0"], "--ticks is 0; expected at least 1"), (["--ticks", "-3"], "--ticks is -3; expected at least 1"),
     (["--ticks", "few"], "--ticks is 'few'; expected a whole number"), (["--warmup", "-1"], "--warmup is -1; expected at least 0"),
