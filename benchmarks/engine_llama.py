@@ -101,13 +101,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--ticks", type=int, default=6)
+    parser.add_argument("--ticks", type=int, default=5)
     options = parser.parse_args(argv)
     options.out.mkdir(parents=True, exist_ok=True)
     files = resolve("demo")
     few = load_questions(files.queries)
     questions = [replace(question, id=f"{question.id}-{number}") for number, question in enumerate(islice(cycle(few), options.batch_size))]
-    model = build_generator(options.size, options.device, options.max_new_tokens, 1 << 18 if cuda else 1 << 13)
+    model = build_generator(options.size, options.device, options.max_new_tokens, 1 << 18 if options.device.startswith("cuda") else 1 << 13)
     encoder = build_encoder(options.device, options.size == "tiny")
     engine = Engine(
         "evoctx", EvoCtxOptions(rounds=options.rounds, top_k=3), generator=model, retriever=make_retriever(load_corpus(files.corpus), encoder),

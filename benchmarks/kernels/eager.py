@@ -96,7 +96,7 @@ def greedy_diverse(pool: Tensor, slots: Tensor, threshold: float, k: int) -> tup
 
 
 def max_similarity(queries: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
-    """similarity, argmax over the whole pool, multiplied in the vectors' own dtype."""
+    """similarity, argmax over the whole pool; products are rounded to the vectors' dtype, which leaves the argmax to chance."""
     best, at = (queries @ pool.T).max(1)
     return best.float(), at
 

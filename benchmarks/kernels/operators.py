@@ -54,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 traceback.print_exc()
                 row = {"operator": name, "rows": rows, "error": f"{type(error).__name__}: {error}".splitlines()[0]}
             found["cases"].append(row)
+            torch.cuda.empty_cache()  # does nothing without CUDA
             options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
             print(line(row), f"({time.perf_counter() - began:.1f} s)", flush=True)
     return int(any("error" in row for row in found["cases"]))
@@ -89,7 +90,7 @@ def compile_whole(call: Callable[[], tuple[Tensor, ...]], tiny: bool) -> Callabl
 
 def agree(case: Case, ours: Sequence[Any], theirs: Sequence[Any], who: str) -> None:
     """Raise unless the outputs are the same up to the last bits that a decision may hang on."""
-    for number, (a, b) in enumerate(zip(ours, theirs, strict=False)):
+    for number, (a, b) in enumerate(zip(ours[: case.compared], theirs, strict=False)):
         if a.is_floating_point():
             torch.testing.assert_close(a.float(), b.float(), atol=5e-3, rtol=5e-3, msg=lambda m, n=number: f"{case.name}: {who} output {n}: {m}")
         elif (share := (a != b).float().mean().item()) > 1e-2:

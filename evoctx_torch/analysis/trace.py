@@ -94,7 +94,7 @@ def times(events: Sequence[Mapping[str, Any]]) -> Times:
             operator = next((o.spent for o in reversed(stack) if not o.is_phase), None)
             for spent in filter(None, (phase, operator)):
                 spent.launches += "Launch" in event["name"]
-                spent.device_seconds += device.get(event["args"].get("correlation"), 0.0)
+                spent.device_seconds += device.get(event.get("args", {}).get("correlation"), 0.0)
     return found
 
 
