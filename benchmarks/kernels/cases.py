@@ -78,10 +78,9 @@ def generator(device: str, rows: int) -> torch.Generator:
     return torch.Generator(device).manual_seed(1000 + rows)
 
 
-def unit(count: int, scale: Scale, g: torch.Generator) -> Tensor:
-    """Unit vectors around a common direction, so that distances fall on both sides of the thresholds."""
-    vectors = torch.randn(count, scale.dim, generator=g, device=g.device).mul_(0.7).add_(torch.randn(scale.dim, generator=g, device=g.device))
-    return normalize(vectors, dim=1).to(scale.dtype)
+def unit(count: int, scale: Scale, g: torch.Generator, spread: float | Tensor = 0.7) -> Tensor:
+    """Unit vectors around one direction, the same in every call; the cosine of two of them is about 1 / (1 + spread²)."""
+    return normalize(torch.randn(count, scale.dim, generator=g, device=g.device).mul_(spread).add_(1), dim=1).to(scale.dtype)
 
 
 def csr(rows: int, longest: int, g: torch.Generator) -> Tensor:
@@ -96,7 +95,8 @@ def boundary(device: str, rows: int, scale: Scale) -> tuple[Tensor, ...]:
     indptr = csr(rows, scale.longest, g)
     nnz = int(indptr[-1])
     slots = torch.randperm(nnz, generator=g, device=device)
-    return unit(rows, scale, g), unit(nnz, scale, g), indptr, slots, torch.tensor(THRESHOLDS, device=device)
+    spread = torch.rand(rows, 1, generator=g, device=device) + 0.2  # so that both actions occur
+    return unit(rows, scale, g, spread), unit(nnz, scale, g), indptr, slots, torch.tensor(THRESHOLDS, device=device)
 
 
 def boundary_signals(device: str, rows: int, scale: Scale) -> Case:
