@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
-from boundary_cases import SIZES, THRESHOLDS, batch, csr, numpy_loop, unit
-from evoctx_kernels.boundary_signals import INTERPOLATIONS, boundary_signals, reference
+from boundary_cases import SIZES, batch, csr, numpy_loop, unit
+from boundary_rules import TAUS, Rules, assert_close, same_bits
+from evoctx_kernels.boundary_signals import INTERPOLATIONS, BoundarySignals, boundary_signals, reference
 from evoctx_kernels.boundary_signals.checks import check
 from evoctx_kernels.boundary_signals.cpu import vectorized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-TAUS = torch.tensor(THRESHOLDS)
-PATHS = pytest.mark.parametrize("path", [reference, vectorized])
+
+def cpu_path(*args) -> BoundarySignals:
+    return BoundarySignals(*vectorized(*args)[:6])
 
 
-def same_bits(a, b) -> bool:
-    return all(torch.equal(x.nan_to_num(nan=-7.0), y.nan_to_num(nan=-7.0)) for x, y in zip(a, b, strict=True))
+class TestReferenceRules(Rules):
+    path = staticmethod(reference)
 
 
-def assert_close(got, near, argmin, centroid, tail, score, tolerance):
-    for name, value in (("near", near), ("centroid", centroid), ("tail", tail)):
-        np.testing.assert_allclose(getattr(got, name).double().numpy(), value, rtol=0, atol=tolerance, err_msg=name)
-    np.testing.assert_allclose(got.score.double().numpy(), score, rtol=0, atol=tolerance / min(THRESHOLDS))
-    decided = np.abs(score - 1) > 1e-6
-    assert ((got.action.numpy() == 1) == (score >= 1))[decided].all()
-    assert got.argmin.shape == argmin.shape
+class TestCpuRules(Rules):
+    path = staticmethod(cpu_path)
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -39,7 +35,7 @@ def test_reference_is_numpy_in_float64(interpolation, quantile):
     expected = numpy_loop(*inputs, TAUS.double().tolist(), quantile, interpolation)
     assert_close(got, *expected, tolerance=1e-14)
     assert (got.argmin.numpy() == expected[1]).all()
-    same = vectorized(*inputs, TAUS.double(), None, quantile, interpolation)
+    same = cpu_path(*inputs, TAUS.double(), None, quantile, interpolation)
     assert_close(same, *expected, tolerance=1e-14)
 
 
@@ -90,115 +86,6 @@ def test_threads_do_not_show_in_the_bits(threads):
         torch.set_num_threads(before)
 
 
-@PATHS
-def test_empty_boundary_retrieves(path):
-    traces, pool, *_ = batch([0], 16)
-    got = path(traces, pool, *csr([[]]), TAUS)
-    assert [x.item() for x in got] == [math.inf, -1, math.inf, math.inf, math.inf, 1]
-    assert [x.item() for x in path(traces, pool[:0], *csr([[]]), TAUS)] == [math.inf, -1, math.inf, math.inf, math.inf, 1]
-
-
-@PATHS
-@pytest.mark.parametrize("poison", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("where", ["trace", "first", "last", "only", "trace without boundary"])
-def test_nan_and_infinity_are_flagged_and_stay_in_their_row(path, poison, where):
-    traces, pool, *_ = batch([0] * 3, 16)
-    rows = {"first": [5, 1, 2], "last": [1, 2, 5], "only": [5], "trace": [1, 2], "trace without boundary": []}[where]
-    clean = path(traces, pool, *csr([[0, 1], [3], [3, 4]]), TAUS)
-    if where.startswith("trace"):
-        traces[1, 3] = poison
-        traces[1, 4] = 0
-    else:
-        pool[5, 3] = poison
-        traces[1, 3] = 0  # 0 * inf is NaN, not 0
-    got = path(traces, pool, *csr([[0, 1], rows, [3, 4]]), TAUS)
-    for value in (got.near, got.centroid, got.tail, got.score):
-        assert value[1].isnan()
-    assert got.argmin[1] == -1
-    assert got.action[1] == 0
-    for b in (0, 2):
-        assert same_bits([x[b] for x in got], [x[b] for x in clean])
-
-
-@PATHS
-def test_opposite_infinities_do_not_cancel(path):
-    traces, pool, *_ = batch([0], 16)
-    pool[5, 3], pool[6, 3] = math.inf, -math.inf
-    assert path(traces, pool, *csr([[5, 6]]), TAUS).score.isnan().all()
-
-
-@PATHS
-def test_inactive_rows_are_zeros_and_unread(path):
-    traces, pool, *_ = batch([0] * 4, 16)
-    traces[1] = math.nan
-    pool[7] = math.nan
-    indptr, slots = csr([[0, 1], [2], [7, 7, 7], [3, 4]])
-    got = path(traces, pool, indptr, slots, TAUS, torch.tensor([True, False, False, True]))
-    assert all((x[1:3] == 0).all() for x in got)
-    kept = path(traces[[0, 3]], pool, *csr([[0, 1], [3, 4]]), TAUS)
-    assert same_bits([x[[0, 3]] for x in got], kept)
-    assert all((x == 0).all() for x in path(traces, pool, indptr, slots, TAUS, torch.zeros(4, dtype=torch.bool)))
-
-
-@PATHS
-def test_zero_vectors_are_at_distance_one(path):
-    traces, pool, *_ = batch([0] * 3, 16)
-    pool[0] = 0
-    traces[2] = 0
-    got = path(traces, pool, *csr([[0], [0, 1], [1, 2]]), TAUS)
-    assert got.near[0] == got.centroid[0] == got.tail[0] == 1
-    assert got.near[1] < 1
-    assert got.argmin[1] == 1
-    assert got.near[2] == got.centroid[2] == got.tail[2] == 1
-    assert got.argmin[2] == 0
-
-
-@PATHS
-def test_vectors_that_cancel_have_centroid_one(path):
-    traces, pool, *_ = batch([0], 16)
-    pool[1] = -pool[0]
-    got = path(traces, pool, *csr([[0, 1]]), TAUS)
-    assert got.centroid == 1
-    assert got.score.isfinite()
-
-
-@PATHS
-def test_one_vector_is_all_three_signals(path):
-    got = path(*batch([1], 384), TAUS)
-    assert got.near == got.tail
-    assert abs(got.centroid - got.near) < 5e-7
-    assert got.argmin == 0
-
-
-@PATHS
-def test_ties_take_the_lowest_position(path):
-    traces, pool, *_ = batch([0], 384)
-    nearest = int((pool[:80] @ traces[0]).argmax())
-    row = [s for s in range(80) if s != nearest]
-    assert path(traces, pool, *csr([[*row[:5], nearest, *row[5:], nearest]]), TAUS).argmin == 5
-    assert path(traces, pool, *csr([[9] * 70]), TAUS).argmin == 0
-
-
-@PATHS
-def test_a_score_of_exactly_one_retrieves(path):
-    """With thresholds equal to the signals, down to the last bit; one step above them, THINK."""
-    inputs = batch([1, 2, 3, 17, 64, 65, 500] * 9, 48, seed=5)
-    s = path(*inputs, TAUS)
-    signals = torch.stack([s.near, s.centroid, s.tail], 1)
-    high = torch.full_like(s.near, 3.0)
-    above = torch.nextafter(signals, torch.tensor(9.0))
-    for taus, step in ((signals, above), (torch.stack([*signals[:, :2].T, high], 1), torch.stack([*above[:, :2].T, high], 1))):
-        at = path(*inputs, taus)
-        assert (at.action == 1).all()
-        assert (at.score == 1).all()
-        under = path(*inputs, step)
-        assert (under.action == 0).all()
-        assert (under.score < 1).all()
-    one = path(*inputs, torch.stack([signals[:, 0], above[:, 1], high], 1))
-    assert (one.action == 0).all()
-    assert (one.score < 1).all()
-
-
 def test_thresholds_by_row_are_those_of_the_row():
     traces, pool, indptr, slots = batch([5, 6, 7], 48)
     taus = torch.tensor([[0.3, 0.2, 0.4], [0.01, 0.01, 0.01], [1.9, 1.9, 1.9]])
@@ -239,22 +126,11 @@ def test_strided_traces_are_taken_as_they_are():
     assert same_bits(boundary_signals(wide, pool, indptr, slots), boundary_signals(traces, pool, indptr, slots))
 
 
-def test_reference_has_the_right_gradients():
-    traces, pool, indptr, slots = batch([1, 4, 11], 6, dtype=torch.float64, pool_size=12)
-    traces, pool = traces.requires_grad_(), pool.requires_grad_()
-
-    def signals(t, p):
-        got = reference(t, p, indptr, slots, TAUS.double())
-        return got.near, got.centroid, got.tail, got.score
-
-    assert torch.autograd.gradcheck(signals, (traces, pool))
-
-
 class TestRegistration:
     def test_opcheck(self):
         traces, pool, indptr, slots = batch([3, 0, 70], 16)
         for active in (None, torch.tensor([True, False, True])):
-            args = (traces, pool, indptr, slots, TAUS, active, 0.9, "linear")
+            args = (traces, pool, indptr, slots, TAUS, active, 0.9, "linear", True, False)
             results = torch.library.opcheck(torch.ops.evoctx.boundary_signals.default, args)
             assert set(results.values()) == {"SUCCESS"}
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from evoctx_kernels.boundary_signals.checks import check
-from evoctx_kernels.boundary_signals.cpu import vectorized
+from evoctx_kernels.boundary_signals.outputs import work_dtype
 from evoctx_kernels.boundary_signals.reference import INTERPOLATIONS, BoundarySignals, quantile_rank, reference
+from evoctx_kernels.boundary_signals.registration import operator
 
 __all__ = ["INTERPOLATIONS", "BoundarySignals", "boundary_signals", "quantile_rank", "reference"]
 
@@ -24,6 +24,7 @@ def boundary_signals(
     active: Tensor | None = None,
     quantile: float = 0.9,
     interpolation: str = "linear",
+    validate: bool | None = None,
 ) -> BoundarySignals:
     """Cosine distances of B traces to their boundaries, and the action they imply (EvoCtx, arXiv 2601.08747).
 
@@ -60,37 +61,8 @@ def boundary_signals(
         TypeError: a dtype is wrong.
     """
     if not isinstance(thresholds, Tensor):
-        work = torch.float64 if traces.dtype == torch.float64 else torch.float32
-        thresholds = torch.tensor(tuple(thresholds), dtype=work, device=traces.device)
-    return BoundarySignals(*operator(traces, pool, indptr, slots, thresholds, active, quantile, interpolation))
-
-
-@torch.library.custom_op("evoctx::boundary_signals", mutates_args=())
-def operator(
-    traces: Tensor,
-    pool: Tensor,
-    indptr: Tensor,
-    slots: Tensor,
-    thresholds: Tensor,
-    active: Tensor | None,
-    quantile: float,
-    interpolation: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The registered operator; devices with a kernel of their own register it with `operator.register_kernel`."""
-    check(traces, pool, indptr, slots, thresholds, active, quantile, interpolation)
-    if traces.shape[0] == 0:
-        return empty_outputs(traces)
-    return tuple(vectorized(traces, pool, indptr, slots, thresholds, active, quantile, interpolation))
-
-
-@operator.register_fake
-def _(traces, pool, indptr, slots, thresholds, active, quantile, interpolation):
-    return empty_outputs(traces)
-
-
-def empty_outputs(traces: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Uninitialized outputs of the right shapes and dtypes."""
-    rows = traces.shape[0]
-    work = torch.float64 if traces.dtype == torch.float64 else torch.float32
-    near, centroid, tail, score = (traces.new_empty(rows, dtype=work) for _ in range(4))
-    return near, traces.new_empty(rows, dtype=torch.int64), centroid, tail, score, traces.new_empty(rows, dtype=torch.int8)
+        thresholds = torch.tensor(tuple(thresholds), dtype=work_dtype(traces), device=traces.device)
+    validate = traces.device.type == "cpu" if validate is None else validate
+    keep = torch.is_grad_enabled() and (traces.requires_grad or pool.requires_grad)
+    out = operator(traces, pool, indptr, slots, thresholds, active, quantile, interpolation, validate, keep)
+    return BoundarySignals(*out[:6])
