@@ -31,8 +31,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from evoctx_torch.analysis.tables import comparison_table
     from evoctx_torch.evaluation.config import resolve
     from evoctx_torch.evaluation.run import Interrupted, evaluate
-    settings = {"data": "demo", "generator": "smollm2", "limit": arguments.questions, "max_new_tokens": 40, "batch_size": 16}
-    options = {"closed-book": {}, "naive-rag": {"top_k": 3}, "evoctx": {"top_k": 3, "rounds": 3}}
+    settings = {"data": "demo", "generator": "smollm2", "limit": arguments.questions, "max_new_tokens": 32, "batch_size": 16}
+    options = {"closed-book": {}, "naive-rag": {"top_k": 3}, "evoctx": {"top_k": 3, "rounds": 2}}
     print(f"{arguments.questions} questions about an invented world that no model has read of; {', '.join(METHODS)} with SmolLM2-135M. "
           f"Runs go to {arguments.out}/.")
     runs = {}
