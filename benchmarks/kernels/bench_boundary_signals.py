@@ -1,10 +1,11 @@
-"""boundary_signals against what one would write without it: a numpy loop over questions, and padded torch.
+"""boundary_signals against what one would write without it, forward and with gradients, on one CPU thread.
 
     OMP_NUM_THREADS=1 python -m pytest benchmarks/kernels/bench_boundary_signals.py --benchmark-columns=min,median,rounds
 
-CPU seconds on one thread, D = 384 float32, boundaries of 1 to 63 vectors out of a pool of 20,000. The table of each
-batch size shows the ratio to the fastest in parentheses. All contenders give the same signals and actions, which is
-checked before anything is timed.
+CPU seconds, D = 384 float32, boundaries of 1 to 63 vectors. "own": as runs lay them out, every question has passages of
+its own, five neighbours in the pool from each retrieval. "shared": any of 20,000 vectors, in no order. The table of each
+group shows the ratio to the fastest in parentheses. All contenders give the same values, which is checked before
+anything is timed. The numpy loop to compare with is the plain one; the other is what scripts tend to look like.
 """
 
 from __future__ import annotations
@@ -19,17 +20,23 @@ from evoctx_kernels.boundary_signals import boundary_signals
 from torch import Tensor
 from torch.nn.functional import normalize
 
-DIM, POOL, LONGEST, TAUS = 384, 20_000, 63, (0.3, 0.2, 0.4)
+DIM, SHARED, LONGEST, TAUS = 384, 20_000, 63, (0.3, 0.2, 0.4)
 
 
-def inputs(rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def inputs(rows: int, layout: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(traces, pool, indptr, slots); vectors lean to a common direction so that both actions occur."""
     g = torch.Generator().manual_seed(rows)
-    vectors = normalize(torch.randn(1, DIM, generator=g) + 0.7 * torch.randn(POOL + rows, DIM, generator=g), dim=1)
     counts = torch.randint(1, LONGEST + 1, (rows,), generator=g)
     indptr = torch.cat((torch.zeros(1, dtype=torch.int64), counts.cumsum(0)))
-    slots = torch.randint(0, POOL, (int(indptr[-1]),), generator=g)
-    return vectors[POOL:].clone(), vectors[:POOL].clone(), indptr, slots
+    nnz = int(indptr[-1])
+    size = SHARED if layout == "shared" else nnz
+    slots = torch.randint(0, size, (nnz,), generator=g)
+    if layout == "own":  # the first five of all questions, then the next five of those that have more, and so on
+        row = torch.arange(rows).repeat_interleave(counts)
+        retrieval = (torch.arange(nnz) - indptr[row]) // 5
+        slots[(retrieval * rows + row).argsort(stable=True)] = torch.arange(nnz)
+    vectors = normalize(torch.randn(1, DIM, generator=g) + 0.7 * torch.randn(size + rows, DIM, generator=g), dim=1)
+    return vectors[size:].clone(), vectors[:size].clone(), indptr, slots
 
 
 def operator(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
@@ -55,28 +62,28 @@ def numpy_loop(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> l
     return list(out)
 
 
-def numpy_quantile_loop(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
-    """Question by question as scripts have it: vectors of the boundary stacked from a list, `numpy.quantile`."""
+def numpy_script(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
+    """Question by question as scripts have it: vectors stacked from a list, norms taken again, `numpy.quantile`."""
     rows, ends, columns = list(pool.numpy()), indptr.tolist(), slots.tolist()
     out = np.empty((4, len(traces)), dtype=np.float32)
     for b, trace in enumerate(traces.numpy()):
         vectors = np.stack([rows[slot] for slot in columns[ends[b] : ends[b + 1]]])
-        distances = 1 - vectors @ trace
+        distances = 1 - vectors @ trace / (np.linalg.norm(vectors, axis=1) * np.linalg.norm(trace))
         mean = vectors.mean(0)
         near, tail = distances.min(), np.quantile(distances, 0.9)
-        centroid = 1 - mean @ trace / np.linalg.norm(mean)
+        centroid = 1 - mean @ trace / (np.linalg.norm(mean) * np.linalg.norm(trace))
         score = max(min(near / TAUS[0], centroid / TAUS[1]), tail / TAUS[2])
         out[:, b] = near, centroid, tail, score >= 1
     return list(out)
 
 
-def padded_torch(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
-    """Every boundary gathered and padded to the longest."""
+def padded(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """near, centroid, tail and score in torch, every boundary gathered and padded to the longest."""
     counts = indptr.diff()
     inside = torch.arange(int(counts.max())) < counts[:, None]
     index = torch.zeros(inside.shape, dtype=torch.int64).masked_scatter_(inside, slots)
     vectors = pool[index] * inside[:, :, None]
-    distances = (1 - torch.bmm(vectors, traces[:, :, None])[:, :, 0]).masked_fill_(~inside, torch.inf)
+    distances = (1 - torch.bmm(vectors, traces[:, :, None])[:, :, 0]).masked_fill(~inside, torch.inf)
     total = vectors.sum(1)
     centroid = 1 - (total * traces).sum(1) / total.norm(dim=1)
     ordered = distances.sort(dim=1).values
@@ -84,7 +91,26 @@ def padded_torch(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) ->
     low, high = (ordered.gather(1, x.long()[:, None])[:, 0] for x in (position.floor(), position.ceil()))
     tail = low + (high - low) * position.frac().float()
     score = torch.maximum(torch.minimum(ordered[:, 0] / TAUS[0], centroid / TAUS[1]), tail / TAUS[2])
-    return [x.numpy() for x in (ordered[:, 0], centroid, tail, score >= 1)]
+    return ordered[:, 0], centroid, tail, score
+
+
+def padded_torch(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
+    near, centroid, tail, score = padded(traces, pool, indptr, slots)
+    return [x.numpy() for x in (near, centroid, tail, score >= 1)]
+
+
+def gradients(score: Tensor, traces: Tensor, pool: Tensor) -> list[np.ndarray]:
+    return [x.numpy() for x in torch.autograd.grad(score.sum(), (traces, pool))]
+
+
+def operator_gradients(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
+    traces, pool = traces.detach().requires_grad_(), pool.detach().requires_grad_()
+    return gradients(boundary_signals(traces, pool, indptr, slots, TAUS).score, traces, pool)
+
+
+def padded_autograd(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> list[np.ndarray]:
+    traces, pool = traces.detach().requires_grad_(), pool.detach().requires_grad_()
+    return gradients(padded(traces, pool, indptr, slots)[3], traces, pool)
 
 
 @pytest.fixture(autouse=True)
@@ -95,15 +121,27 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("contender", [operator, numpy_loop, numpy_quantile_loop, padded_torch], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("contender", [operator, numpy_loop, numpy_script, padded_torch], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("layout", ["own", "shared"])
 @pytest.mark.parametrize("rows", [256, 1024, 4096])
 @pytest.mark.benchmark(timer=time.process_time, warmup=False)
-def test_boundary_signals(benchmark, rows, contender):
-    args = inputs(rows)
-    benchmark.group = f"B = {rows}"
-    benchmark.extra_info |= {"vectors": len(args[3]), "torch": torch.__version__, "numpy": np.__version__}
+def test_forward(benchmark, rows, layout, contender):
+    args = inputs(rows, layout)
+    benchmark.group = f"B = {rows}, {layout}"
     got, expected = contender(*args), operator(*args)
     for name, ours, theirs in zip(("near", "centroid", "tail"), got, expected, strict=False):
         np.testing.assert_allclose(ours, theirs, atol=1e-6, err_msg=name)
     assert (got[3] == expected[3]).mean() > 0.999  # a distance within rounding of a threshold may differ
     benchmark.pedantic(contender, args, rounds=7, warmup_rounds=1)
+
+
+@pytest.mark.parametrize("contender", [operator_gradients, padded_autograd], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("layout", ["own", "shared"])
+@pytest.mark.parametrize("rows", [256, 1024, 4096])
+@pytest.mark.benchmark(timer=time.process_time, warmup=False)
+def test_gradients(benchmark, rows, layout, contender):
+    args = inputs(rows, layout)
+    benchmark.group = f"B = {rows}, {layout}, forward and backward"
+    for ours, theirs in zip(contender(*args), operator_gradients(*args), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-6)
+    benchmark.pedantic(contender, args, rounds=5, warmup_rounds=1)

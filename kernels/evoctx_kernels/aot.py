@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,11 @@ class Compiled:
     stack: int  # bytes a thread
     shared: int  # bytes a block
     spills: int  # instructions that read or write local memory
-    loads: dict[int, int]  # bits a thread reads from global memory: instructions that do
+    loads: dict[int, int]  # bits a thread reads from global memory into registers: instructions that do
+    copies: dict[int, int]  # the same of asynchronous copies from global into shared memory
     instructions: int
-    mnemonics: Counter[str]
-    ptx: str
+    mnemonics: Counter[str] = field(repr=False)
+    ptx: str = field(repr=False)
 
     @property
     def occupancy(self) -> int:
@@ -92,11 +93,6 @@ def measure(compiled: Any, arch: int) -> Compiled:
     # The kernel's line stands behind a line of globals and has `REG:64 STACK:0 SHARED:0 LOCAL:0 …`.
     numbers = {name: int(value) for name, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", usage)}
     mnemonics = Counter(m for m in INSTRUCTION.findall(listing) if m != "NOP")
-    loads: Counter[int] = Counter()
-    for mnemonic, count in mnemonics.items():
-        kind, *suffixes = mnemonic.split(".")
-        if kind == "LDG":
-            loads[next((WIDTHS[suffix] for suffix in suffixes if suffix in WIDTHS), 32)] += count
     return Compiled(
         arch=arch,
         warps=compiled.metadata.num_warps,
@@ -104,11 +100,22 @@ def measure(compiled: Any, arch: int) -> Compiled:
         stack=numbers["STACK"] + numbers["LOCAL"],
         shared=compiled.metadata.shared,
         spills=sum(count for m, count in mnemonics.items() if m.split(".")[0] in ("LDL", "STL")),
-        loads=dict(sorted(loads.items(), reverse=True)),
+        loads=by_width(mnemonics, "LDG"),
+        copies=by_width(mnemonics, "LDGSTS"),
         instructions=mnemonics.total(),
         mnemonics=mnemonics,
         ptx=compiled.asm["ptx"],
     )
+
+
+def by_width(mnemonics: Counter[str], kind: str) -> dict[int, int]:
+    """How many instructions of a kind move how many bits a thread, widest first."""
+    widths: Counter[int] = Counter()
+    for mnemonic, count in mnemonics.items():
+        name, *suffixes = mnemonic.split(".")
+        if name == kind:
+            widths[next((WIDTHS[suffix] for suffix in suffixes if suffix in WIDTHS), 32)] += count
+    return dict(sorted(widths.items(), reverse=True))
 
 
 def run(tool: str, *arguments: str) -> str:

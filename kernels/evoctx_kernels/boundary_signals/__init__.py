@@ -40,6 +40,17 @@ def boundary_signals(
     which is RETRIEVE iff score ≥ 1, equality included: the action is decided by comparisons, the division is rounded
     to nearest. Everything is computed in float32 (float64 for float64 inputs), thresholds cast to it once.
 
+    Gradients go to traces and pool, not to thresholds. They are subgradients where a choice is made: `near` is the
+    distance of the vector at `argmin` alone; `tail` that of its two order statistics, with the interpolation's weights
+    (of equal distances the first in the row ranks lowest); `score` that of its active branch, equal branches sharing it
+    equally as in `torch.minimum` and `torch.maximum`. Rows with NaN or infinity, without boundary, or not active, and the
+    centroid of vectors that cancel, give zeros. On CUDA the pool's gradient is summed by float32 atomics, so that its
+    last bits vary, unless `torch.use_deterministic_algorithms(True)`; on a CPU it never varies.
+
+    On CUDA one launch a variant does everything and nothing waits for the device, for float32, float16 and bfloat16 with
+    D a multiple of 16 up to 1,024; any other input takes the CPU's vectorized PyTorch there too, which waits. Rows may be
+    of any length: one warp takes up to 64 vectors, eight warps more.
+
     Args:
         traces: `[B, D]` float32, float16, bfloat16 or float64; any strides.
         pool: `[N, D]`, dtype of `traces`, contiguous.
@@ -49,6 +60,9 @@ def boundary_signals(
         active: `[B]` bool; a row that is not active is not read and gets zeros in every output.
         quantile: in [0, 1], of the position quantile · (n − 1) in the sorted distances.
         interpolation: linear, lower, higher, nearest (halves to even) or midpoint, as in `numpy.quantile`.
+        validate: whether the values of indptr, slots and thresholds are checked; by default on a CPU alone, because it
+            waits for the device. Unchecked, a row of the CUDA kernel whose indptr or slots point outside is flagged like
+            one with NaN; nothing outside is read.
 
     Returns:
         `near`, `centroid`, `tail`, `score` `[B]` float32 (float64 for float64 inputs); `argmin` `[B]` int64, the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evoctx_kernels.aot import Compiled, compile_for
-from evoctx_kernels.boundary_signals.triton_backward import backward_kernel
+from evoctx_kernels.boundary_signals.triton_backward import backward_kernel, chunk
 from evoctx_kernels.boundary_signals.triton_kernel import OPTIONS, VARIANTS, boundary_signals_kernel
 from evoctx_kernels.boundary_signals.triton_tiles import tiling
 
@@ -25,10 +25,19 @@ def compile_forward(
     return compile_for(boundary_signals_kernel, signature | optional, constexprs, arch, **VARIANTS[long])
 
 
+def pool_copies(dim: int, dtype: str, long: bool = False) -> int:
+    """How many 128-bit copies a thread needs in the code to read the pool: those of a trip, and of each tile ahead."""
+    warps = VARIANTS[long]["num_warps"]
+    tiles = tiling(dim, ITEMSIZE[dtype], warps)
+    chunks = -(-dim // tiles["C"])
+    copies = chunks * tiles["ROWS"] * tiles["C"] * ITEMSIZE[dtype] // (16 * 32 * warps)
+    return copies * tiles["UNROLL"] * tiles["STAGES"]
+
+
 def compile_backward(dim: int, dtype: str, arch: int) -> Compiled:
     """The backward kernel as `triton_backward.launch` starts it."""
     floats = dict.fromkeys(("coefficients", "total", "grad_pool"), "*fp32")
     typed = dict.fromkeys(("traces", "pool", "grad_traces"), f"*{dtype}")
     signature = floats | typed | dict.fromkeys(("positions", "indptr", "slots"), "*i64")
-    constexprs = {"TRACES": True, "POOL": True, "D": dim, "C": tiling(dim, ITEMSIZE[dtype], 1)["C"]}
+    constexprs = {"TRACES": True, "POOL": True, "D": dim, "C": chunk(dim)}
     return compile_for(backward_kernel, signature, constexprs, arch, num_warps=1, **OPTIONS)

@@ -39,7 +39,7 @@ def _(traces, pool, indptr, slots, thresholds, active, quantile, interpolation, 
 def run(path, traces, pool, indptr, slots, thresholds, active, quantile, interpolation, validate, keep) -> Outputs:
     """Check, and take the path unless there is nothing to do."""
     check(traces, pool, indptr, slots, thresholds, active, quantile, interpolation)
-    if validate:
+    if validate or (path is vectorized and not traces.is_cpu):  # which would index outside, and waits for the device anyway
         check_values(indptr, slots, thresholds, len(pool))
     if len(traces) == 0:
         return allocate(traces, keep)

@@ -12,7 +12,6 @@ import triton.language as tl
 from torch import Tensor
 
 from evoctx_kernels.boundary_signals.triton_kernel import OPTIONS
-from evoctx_kernels.boundary_signals.triton_tiles import tiling
 
 
 def launch(
@@ -32,12 +31,17 @@ def launch(
     sums = torch.zeros((size if pool_needed else 0, dim), dtype=torch.float32, device=pool.device)
     if rows:
         arguments = coefficients, positions, traces.contiguous(), pool, indptr.contiguous(), slots.contiguous(), total
-        chunk = tiling(dim, traces.element_size(), 1)["C"]
         with torch.cuda.device_of(traces):
             backward_kernel[(rows,)](
-                *arguments, grad_traces, sums, traces_needed, pool_needed, dim, chunk, **OPTIONS, num_warps=1
+                *arguments, grad_traces, sums, traces_needed, pool_needed, dim, chunk(dim), **OPTIONS, num_warps=1
             )
     return grad_traces, sums.to(pool.dtype)
+
+
+def chunk(dim: int) -> int:
+    """Columns at a time: the largest power of two in `dim`, unless that is very short or more than registers should hold."""
+    divisor = min(256, dim & -dim)
+    return divisor if dim // divisor <= 8 else min(256, triton.next_power_of_2(dim))
 
 
 @triton.jit
