@@ -9,6 +9,8 @@ EXTRAS := cpu,demo,bm25,openai,report,dev
 # No network at run time: models come from installed packages.
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
+# Waiting threads sleep instead of spinning: else a shared machine is many times slower.
+export OMP_WAIT_POLICY := PASSIVE
 
 .PHONY: help setup demo test test-slow lint clean
 
