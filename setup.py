@@ -13,6 +13,7 @@ CORE = [
     "numpy>=2",
     "scipy>=1.15",
     "scikit-learn>=1.5",
+    "filelock>=3",
     "rich>=14",
     "Jinja2>=3.1",
 ]
