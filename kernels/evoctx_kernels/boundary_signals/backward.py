@@ -139,10 +139,10 @@ def vectorized_backward(
         right = pool if pool.dtype == total.dtype else pool[picked.flatten()].to(total.dtype)
         at = picked if right is pool else torch.arange(picked.numel(), device=pool.device).view_as(picked)
         pulls = embedding_bag(at, right, mode="sum", per_sample_weights=weights)
-        grad_traces.copy_(torch.where(usable, pulls - scale * total, 0))
+        grad_traces = torch.where(usable, pulls - scale * total, 0).to(traces.dtype)
     if pool_needed:
         pushes = scale * (torch.where(solid, (t * total).sum(dim=1, keepdim=True) / square, 0) * total - t)
-        grad_pool.copy_(scatter(pushes, t, weights, indptr, slots, picked, len(pool)))
+        grad_pool = scatter(pushes, t, weights, indptr, slots, picked, len(pool)).to(pool.dtype)
     return grad_traces, grad_pool
 
 

@@ -55,13 +55,13 @@ def check_values(indptr: Tensor, slots: Tensor, thresholds: Tensor, size: int) -
     nnz, first, last = slots.shape[0], int(indptr[0]), int(indptr[-1])
     expect(first == 0 and last == nnz, "indptr", f"0 first and nnz = {nnz} last", f"{first} and {last}")
     steps = indptr.diff()
-    if steps.numel() and steps.min() < 0:
+    if len(steps) and int(steps.min()) < 0:
         expect(False, "indptr", "non-decreasing values", f"a decrease after row {int(steps.lt(0).nonzero()[0])}")
     if nnz:
         low, high = (int(x) for x in slots.aminmax())
         expect(low >= 0 and high < size, "slots", f"values in [0, {size})", f"values from {low} to {high}")
-    usable = (thresholds > 0) & (thresholds < math.inf)
-    if not usable.all():
+    if thresholds.numel() and not (float(thresholds.min()) > 0 and float(thresholds.max()) < math.inf):  # NaN is neither
+        usable = (thresholds > 0) & (thresholds < math.inf)
         expect(False, "thresholds", "positive finite values", thresholds[~usable][:3].tolist())
 
 

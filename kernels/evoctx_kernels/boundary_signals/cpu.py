@@ -47,17 +47,18 @@ def vectorized(
     dots, total = (read_in_place if in_place else read_in_chunks)(traces.contiguous(), pool, indptr, slots)
     length = torch.linalg.vector_norm(total, dim=1)
     along = torch.segment_reduce(dots.double(), "sum", offsets=indptr, initial=0).to(work)  # t·Σx
-    centroid = torch.where(length == 0, 1.0, 1 - along / length)
+    centroid = 1 - along / length
     low, high, weight = quantile_rank(counts, quantile, interpolation)
     near, argmin, below, low_at, above, high_at = order_statistics(1 - dots, counts, low, high, keep)
     tail = torch.addcmul(below, above - below, weight.to(work))
 
     # What is not finite in a vector shows in its dot product, and so in the sum of them; an empty row has its trace alone.
-    empty, finite = counts == 0, (along + length).isfinite()
-    if empty.any() or not finite.all():
-        finite &= ~empty | traces.isfinite().all(dim=1)
+    if not math.isfinite(centroid.sum()):
+        empty = counts == 0
+        finite = (along.isfinite() & length.isfinite()) & (~empty | traces.isfinite().all(dim=1))
         usable = finite & ~empty
         otherwise = torch.where(finite, math.inf, math.nan).to(work)
+        centroid = torch.where(length == 0, 1.0, centroid)
         near, centroid, tail = (torch.where(usable, signal, otherwise) for signal in (near, centroid, tail))
         argmin, low_at, high_at = (torch.where(usable, at, -1) if len(at) else at for at in (argmin, low_at, high_at))
 

@@ -23,7 +23,7 @@ def order_statistics(distances: Tensor, counts: Tensor, low: Tensor, high: Tenso
     """
     shortest, longest = (int(n) for n in counts.aminmax())
     if shortest > 0 and longest <= SHORT_ROW:
-        return of_block(distances, counts, low, high, keep)
+        return of_block(distances, counts, low, high, keep, longest)
     found = [like.new_zeros(counts.shape) for like in (distances, counts) * 3]
     shorter, limit = 0, SHORT_ROW
     while shorter < longest:
@@ -32,14 +32,14 @@ def order_statistics(distances: Tensor, counts: Tensor, low: Tensor, high: Tenso
         rows = alike.nonzero()[:, 0]
         if len(rows):
             entries = distances[alike.repeat_interleave(counts)]
-            for output, some in zip(found, of_block(entries, counts[rows], low[rows], high[rows], keep), strict=True):
+            for output, some in zip(found, of_block(entries, counts[rows], low[rows], high[rows], keep, min(longest, shorter)), strict=True):
                 output[rows[: len(some)]] = some
     return found if keep else [output[: 0 if i in (3, 5) else None] for i, output in enumerate(found)]
 
 
-def of_block(distances: Tensor, counts: Tensor, low: Tensor, high: Tensor, keep: bool) -> list[Tensor]:
-    """`order_statistics` of rows without an empty one, as one padded block."""
-    inside = torch.arange(int(counts.max()), device=counts.device) < counts[:, None]
+def of_block(distances: Tensor, counts: Tensor, low: Tensor, high: Tensor, keep: bool, width: int) -> list[Tensor]:
+    """`order_statistics` of rows of 1 to `width` distances, as one padded block."""
+    inside = torch.arange(width, device=counts.device) < counts[:, None]
     block = distances.new_full(inside.shape, math.inf).masked_scatter_(inside, distances)
     if keep:
         ordered, order = block.sort(dim=1, stable=True)
