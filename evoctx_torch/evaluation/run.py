@@ -68,10 +68,11 @@ def answer(
     from evoctx_torch.evaluation.progress import RunProgress
     with ExitStack() as stack:
         progress = RunProgress(len(done) + len(todo), len(done), label)
+        began: float | None = None
         try:
             engine = build_engine(config, inputs, stack, progress.preparing, progress.on_tick)
-            folder.start(resolved, done)
             began = time.monotonic()
+            folder.start(resolved, done)
             stack.enter_context(progress)
             stream = stack.enter_context(closing(engine.stream(todo)))
             for _, trajectory in stream:
@@ -80,7 +81,7 @@ def answer(
                 done[trajectory.question.id] = lines
                 progress.finished(trajectory)
         except KeyboardInterrupt:
-            if not folder.config.exists():
+            if began is None:  # models were still loading: the folder is as it was
                 raise
         return time.monotonic() - began
 

@@ -130,6 +130,23 @@ def test_ctrl_c_before_the_first_question_leaves_the_folder_as_it_was(tmp_path, 
     assert not (tmp_path / "run").exists()
 
 
+def test_ctrl_c_while_a_continued_run_loads_its_models_keeps_what_is_there(tmp_path, configure, scripted, monkeypatch):
+    scripted(interrupt_at(5, KeyboardInterrupt))
+    with pytest.raises(Interrupted):
+        evaluate(configure(), tmp_path / "run")
+    before = snapshot(tmp_path / "run")
+    from evoctx_torch.evaluation import assemble
+
+    def stop(*_):
+        raise KeyboardInterrupt
+    with monkeypatch.context() as patch:
+        patch.setattr(assemble, "build_generators", stop)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(configure(), tmp_path / "run")
+    assert snapshot(tmp_path / "run") == before
+    assert evaluate(configure(), tmp_path / "run").ran == 5
+
+
 def test_failed_rows_are_counted_once_and_score_zero(tmp_path, configure, scripted):
     replies = {"q1": Failure("error", "boom"), "q2": Failure("over_length", "too long", ("p1",)), "q3": "", "q4": "\nAnswer:"}
     scripted(lambda p: replies.get(p.question_id, f"Mayor {p.question_id[1:]}"))
