@@ -14,6 +14,7 @@ from typing import Any
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RECORD, difference
+from evoctx_torch.paths import check_writable
 
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 Lines = tuple[dict[str, Any], dict[str, Any]]  # a question's prediction and trajectory
@@ -32,6 +33,7 @@ class RunFolder:
         """Raise `UsageError` unless the folder is new, empty, or a run with this configuration. Writes nothing."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"--out {self.path} is a file; expected a folder")
+        check_writable(self.path)
         if not self.config.exists():
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UsageError(f"--out {self.path} holds files that are no run of ours: choose a new folder")

@@ -11,6 +11,7 @@ from evoctx_torch.data.jsonl import read_jsonl
 from evoctx_torch.errors import UsageError
 from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
 from evoctx_torch.metrics.multihoprag import multihoprag_acc
+from evoctx_torch.paths import check_writable
 
 
 def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
@@ -23,6 +24,7 @@ def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
     source, out = Path(source), Path(out)
     if out.is_dir() or out.resolve() == source.resolve():
         raise UsageError(f"--out {out} is {'a folder' if out.is_dir() else 'the file to be scored'}; expected another file")
+    check_writable(out)
     rows, lines = [], {}
     for number, row in read_jsonl(source, {"id": str, "prediction": str, "golden_answers": list}):
         line = f"{source} line {number}"

@@ -15,6 +15,7 @@ from filelock import FileLock
 from evoctx_torch.data.checks import DataWarning
 from evoctx_torch.data.corpus import Corpus, load_corpus
 from evoctx_torch.errors import UsageError
+from evoctx_torch.paths import check_writable
 
 FORMAT = 1
 KINDS = ("flat", "bm25")
@@ -108,6 +109,7 @@ def check_out(out: Path) -> IndexInfo | None:
         return read_index(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} holds something that is no index; expected a new or an empty folder")
+    check_writable(out)
     return None
 
 

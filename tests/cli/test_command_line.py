@@ -51,6 +51,18 @@ def test_wrong_calls_say_what_to_change_in_one_line(capsys, tmp_path, monkeypatc
     assert not any(tmp_path.iterdir()), "a refused call left something behind"
 
 
+@pytest.mark.parametrize("command", ["eval", "score", "index"])
+@pytest.mark.parametrize("place", ["file/out", "/proc/none/out"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_path, monkeypatch, command, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "prediction": "y", "golden_answers": ["y"]}\n')
+    (tmp_path / "corpus.jsonl").write_text('{"id": "a", "contents": "y"}\n')
+    argv = {"eval": [*BASE[:-1], place], "score": ["score", "p.jsonl", "--out", place], "index": ["index", "corpus.jsonl", "--kind", "bm25", "--out", place]}
+    assert f"--out {place}" in said(capsys, *argv[command])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["corpus.jsonl", "file", "p.jsonl"]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_help_lists_every_option_with_its_default(capsys, method):
     with pytest.raises(SystemExit) as end:

@@ -144,6 +144,7 @@ def test_ctrl_c_while_a_continued_run_loads_its_models_keeps_what_is_there(tmp_p
         with pytest.raises(KeyboardInterrupt):
             evaluate(configure(), tmp_path / "run")
     assert snapshot(tmp_path / "run") == before
+    scripted()
     assert evaluate(configure(), tmp_path / "run").ran == 5
 
 
