@@ -80,7 +80,7 @@ def build_generator(config: RunConfig, roles: list[str], prompts: PromptBook, de
                                   context_length=settings.context_length, canonical=common.deterministic)
     for role in roles:  # a chat template that refuses our messages is refused before anything is written
         family = prompts.of(role)
-        generator.tokens.encode(Prompt((Segment("?"),), family.chat, family.system), generator.context_length)
+        generator.tokens.encode(Prompt((Segment("?"),), family.chat, family.system), 1 << 30)
     return generator
 
 

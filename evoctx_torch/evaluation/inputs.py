@@ -45,6 +45,7 @@ def check_inputs(config: RunConfig) -> Inputs:
     digests: dict[str, str | None] = {"queries": digest_file(files.queries), "corpus": corpus.digest if corpus else None}
     digests |= {role: generator_digest(config, role) for role in config.models}
     resolve_device(common.device)
+    resolve_device(common.index_device)
     prompts = prompt_book(config)
     prompts.check(config.method.instructions)
     if config.method.decides:

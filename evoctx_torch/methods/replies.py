@@ -12,8 +12,10 @@ UNPARSABLE = "unparsable"
 
 
 def action_word(text: str) -> str:
-    """The first RETRIEVE or THINK in a reply, whatever its case; anything else is `unparsable`."""
-    found = ACTION.search(text)
+    """The first RETRIEVE or THINK in a reply, whatever its case, what stands after any thinking first (and never the tag
+    `<think>`); anything else is `unparsable`."""
+    thinking, rest = split_thinking(text)
+    found = ACTION.search(rest) or ACTION.search(thinking or "")
     return found.group(1).upper() if found else UNPARSABLE
 
 

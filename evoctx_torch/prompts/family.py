@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, Template, TemplateError, TemplateNotFound
+from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, Template, TemplateNotFound
 from jinja2.sandbox import SandboxedEnvironment
 
 from evoctx_torch.errors import UsageError
@@ -45,7 +45,7 @@ class Family:
         self._item = lru_cache(maxsize=1 << 16)(self._render_item)
         self._head = lru_cache(maxsize=1 << 14)(self._render_head)
         self._instructions: dict[str, tuple[Template, tuple[str, ...]]] = {}
-        self.system = self._template("system").render().strip() or None if self._exists("system") else None
+        self.system = self._system()
 
     def prompt(self, instruction: str, evidence: Evidence, **variables: object) -> tuple[Prompt, tuple[str, ...]]:
         """The prompt of one call and its stop strings. `variables` go to the instruction's template."""
@@ -60,12 +60,19 @@ class Family:
         for name in instructions:
             try:
                 self.prompt(name, sample)
-            except TemplateError as error:
+            except UsageError:
+                raise
+            except Exception as error:  # a template can fail in any way that Python can
                 where = f"{error.name}.j2" if isinstance(error, TemplateNotFound) else f"{name}.j2"
                 raise UsageError(f"prompt template {self.name}/{where}: {type(error).__name__}: {error}") from error
 
-    def _exists(self, name: str) -> bool:
-        return f"{name}.j2" in self.environment.list_templates()
+    def _system(self) -> str | None:
+        try:
+            return self._template("system").render().strip() or None
+        except TemplateNotFound:
+            return None
+        except Exception as error:
+            raise UsageError(f"prompt template {self.name}/system.j2: {type(error).__name__}: {error}") from error
 
     def _template(self, name: str) -> Template:
         return self.environment.get_template(f"{name}.j2")
@@ -74,7 +81,10 @@ class Family:
         if name not in self._instructions:
             template = self._template(name)
             exported = template.make_module({"question": "", "evidence": Evidence("")})
-            self._instructions[name] = template, tuple(getattr(exported, "stop", ()))
+            stop = getattr(exported, "stop", ())
+            if not isinstance(stop, (list, tuple)) or not all(isinstance(s, str) and s for s in stop):
+                raise UsageError(f"prompt template {self.name}/{name}.j2: stop is {stop!r}; expected a list of non-empty strings")
+            self._instructions[name] = template, tuple(stop)
         return self._instructions[name]
 
     def _render_head(self, question: str) -> Segment:

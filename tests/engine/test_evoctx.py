@@ -128,7 +128,9 @@ def test_the_defaults_are_the_papers():
 
 @pytest.mark.parametrize(("text", "word"), [
     ("I would retrieve, not think.", "RETRIEVE"), ("Think: it is known", "THINK"), ("**RETRIEVE**", "RETRIEVE"), ("banana", UNPARSABLE), ("", UNPARSABLE),
-    ("I am rethinking this", UNPARSABLE), ("After much thinking: RETRIEVE", "RETRIEVE"),
+    ("I am rethinking this", UNPARSABLE),
+    ("<think>the passages are silent</think>\nAction: RETRIEVE", "RETRIEVE"), ("<think>quiet</think> done", UNPARSABLE), ("<think>retrieve", "RETRIEVE"),
+    ("After much thinking: RETRIEVE", "RETRIEVE"),
 ])
 def test_action_words(text, word):
     assert action_word(text) == word

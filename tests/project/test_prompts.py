@@ -38,6 +38,7 @@ def test_a_users_folder_comes_first(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "words"), [
+    ("{{ 1 / 0 }}", "ZeroDivisionError"), ('{% set stop = "abc" %}x', "expected a list of non-empty strings"), ("{% set stop = [1] %}x", "stop is [1]"),
     ("{{ nothing }}", "'nothing' is undefined"), ("{% if %}", "TemplateSyntaxError"), ("{{ question.__class__.__mro__ }}", "unsafe"),
 ])
 def test_a_broken_template_is_refused_with_its_name(tmp_path, text, words):
