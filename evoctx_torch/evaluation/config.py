@@ -12,7 +12,7 @@ from typing import Any
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.methods import Method, get_method
-from evoctx_torch.options import flag, option, typed
+from evoctx_torch.options import convert, flag, option, typed
 
 PRESETS = Path(__file__).parent / "presets"
 # What a run's config.json holds besides its options.
@@ -118,7 +118,7 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
     generator = typed(ModelOptions, values)
     models, roles = {"generator": common.generator}, {"generator": generator}
     for role in other_roles(method):
-        models[role] = values.get(role) or common.generator
+        models[role] = convert(role, str, values[role]) if values.get(role) else common.generator
         own = {f.name: values.get(f"{role}_{f.name}") for f in dataclasses.fields(ModelOptions)}
         try:
             roles[role] = typed(ModelOptions, dataclasses.asdict(generator) | {k: v for k, v in own.items() if v is not None})
@@ -143,7 +143,7 @@ def keep(values: Mapping[str, Any], method: Method, known: set[str], where: str)
 def read_config(path: Path) -> dict[str, Any]:
     """A flat TOML file, or the config.json of a run."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise UsageError(f"--config {path}: {error.strerror}") from None
     try:

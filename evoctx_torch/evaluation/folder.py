@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ class RunFolder:
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UsageError(f"--out {self.path} holds files that are no run of ours: choose a new folder")
             return
-        old = self.read_config()
-        options = [{k: v for k, v in side.items() if k not in RECORD} for side in (old, config)]
-        digests = [{f"digest of the {k}": v for k, v in side["digests"].items()} for side in (old, config)]
+        with self._legible():
+            old = self.read_config()
+            options = [{k: v for k, v in side.items() if k not in RECORD} for side in (old, config)]
+            digests = [{f"digest of the {k}": v for k, v in side["digests"].items()} for side in (old, config)]
+            self.done()
+            if self.metrics.exists():
+                self.read_metrics()
         if changed := difference(*options) or difference(*digests):
             raise UsageError(f"--out {self.path} holds a run with another configuration: {changed}; choose a new folder")
 
@@ -53,6 +58,14 @@ class RunFolder:
             both = (map(json.loads, whole_lines(path)) for path in (self.predictions, self.trajectories))
             return {p["id"]: (p, t) for p, t in zip(*both, strict=True)}
         return {}
+
+    @contextmanager
+    def _legible(self) -> Iterator[None]:
+        """Whatever reading the folder stumbles over is said as a `UsageError`."""
+        try:
+            yield
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise UsageError(f"--out {self.path} holds a damaged run ({type(error).__name__}: {error}): choose a new folder") from error
 
     def complete(self, ids: Iterable[str]) -> bool:
         """Whether the run is finished for exactly these questions."""

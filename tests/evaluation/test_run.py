@@ -207,3 +207,12 @@ def test_a_folder_is_complete_only_with_all_its_questions(tmp_path, configure, s
     evaluate(configure(limit=2), tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
     assert folder.complete(["q0", "q1"]) and not folder.complete(["q0", "q1", "q2"])
+
+
+@pytest.mark.parametrize(("name", "text"), [("config.json", "{"), ("config.json", "{}"), ("config.json", "[]"), ("predictions.jsonl", "{bad\n"), ("metrics.json", "")])
+def test_a_damaged_run_is_refused_in_one_line(tmp_path, configure, scripted, name, text):
+    scripted()
+    evaluate(configure(limit=1), tmp_path / "run")
+    (tmp_path / "run" / name).write_text(text)
+    with pytest.raises(UsageError, match="holds a damaged run"):
+        evaluate(configure(limit=1), tmp_path / "run")
