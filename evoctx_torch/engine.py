@@ -7,81 +7,42 @@ every place waits for a model; so the models always see the whole batch.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
 from evoctx_torch.isolation import answer_each
-from evoctx_torch.methods import Episode, Method, get_method
-from evoctx_torch.operations import (
-    Completion,
-    Decide,
-    Executor,
-    Failure,
-    Generate,
-    Operation,
-    Pending,
-    Question,
-    Result,
-    Retrieve,
-    Retrieved,
-)
+from evoctx_torch.methods import Episode, Method, Modules, get_method
+from evoctx_torch.operations import Decide, Executor, Generate, Operation, Question, Recall, Remember, Retrieve, Score
+from evoctx_torch.options import check
+from evoctx_torch.place import Place
 from evoctx_torch.prompts import Family, PromptBook
-from evoctx_torch.trajectory import Call, Trajectory
+from evoctx_torch.trajectory import Trajectory
 
-log = logging.getLogger(__name__)
+MODEL_CALLS = (Generate, Score)
+T = TypeVar("T")
 
 
-class Place:
-    """One active episode: its generator, the operation it waits for, and how many it has asked."""
+class Memory(Executor, Protocol):
+    """Answers `Recall` and `Remember`. What a wave's questions remember becomes visible when the wave has ended."""
 
-    __slots__ = ("number", "operation", "position", "record", "steps")
+    def begin_wave(self, number: int, question_ids: Sequence[str]) -> None:
+        """The questions of wave `number` (from 0) come next, in this order; some may have been answered before."""
+        ...
 
-    def __init__(self, position: int, episode: Episode, steps: Any) -> None:
-        self.position, self.record, self.steps = position, episode.record, steps
-        self.number = -1
-        self.operation: Operation | None = None
-        self._advance(None)
-
-    def pending(self) -> Pending:
-        return Pending(self.record.question.id, self.number, self.operation)
-
-    def receive(self, result: Result) -> None:
-        """Account for a result and run the method up to its next operation, or end it."""
-        match result:
-            case Failure(reason, message, dropped):
-                self._end(reason, None if reason == "over_length" else message, dropped)
-                return
-            case Completion():
-                self.record.calls.append(Call(self.operation.role, result))
-            case Retrieved():
-                self.record.retrievals.append(result)
-        self._advance(result)
-
-    def _advance(self, result: Result | None) -> None:
-        try:
-            self.operation = self.steps.send(result)
-            self.number += 1
-        except StopIteration as end:
-            self.record.answer = end.value
-            self._end(self.record.finish_reason or end.value.finish_reason)
-        except Exception as error:  # a method's own fault on this question: recorded there, the others go on
-            log.exception("question %s: the method failed", self.record.question.id)
-            self._end("error", f"{type(error).__name__}: {error}")
-
-    def _end(self, reason: str, error: str | None = None, dropped: Sequence[str] = ()) -> None:
-        self.record.finish_reason, self.record.error, self.record.dropped = reason, error, tuple(dropped)
-        self.steps.close()
-        self.operation = None
+    def end_wave(self) -> None:
+        """Test and store what the wave's questions remembered, in their order."""
+        ...
 
 
 class Engine:
     """Runs a method on many questions at once.
 
-    `generator` answers `Generate`: one executor, or a mapping from role to executor (a role not named goes to
+    `generator` answers `Generate` and `Score`: one executor, or a mapping from role to executor (a role not named goes to
     "generator"). `retriever` answers `Retrieve`, `controller` answers `Decide` (by default the boundary signals over
-    `encoder`). `batch_size` is the number of episodes under way; it never changes an answer.
+    `encoder`), `memory` answers `Recall` and `Remember`. `batch_size` is the number of episodes under way; it never
+    changes an answer. With a memory the questions run in waves of `wave`, which does.
     """
 
     def __init__(
@@ -93,77 +54,107 @@ class Engine:
         retriever: Executor | None = None,
         controller: Executor | None = None,
         encoder: Any = None,
+        memory: Memory | None = None,
         prompts: PromptBook | None = None,
+        modules: Modules = Modules(),
         batch_size: int = 32,
+        wave: int = 32,
         on_tick: Callable[[Engine], None] | None = None,
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; expected at least 1")
+        for name, value in (("batch_size", batch_size), ("wave", wave)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}; expected a whole number of at least 1")
         self.method = get_method(method) if isinstance(method, str) else method
         self.options = self.method.options() if options is None else options
-        self.generators = generator if isinstance(generator, Mapping) else {"generator": generator}
-        self.retriever, self.controller = retriever, controller
+        if not isinstance(self.options, self.method.options):
+            raise TypeError(f"options are {self.options!r}; {self.method.name} takes {self.method.options.__name__}")
+        check(self.options)
+        self.generators = dict(generator) if isinstance(generator, Mapping) else {"generator": generator}
         if controller is None and encoder is not None:
             from evoctx_torch.boundary.controller import BoundaryExecutor
-            self.controller = BoundaryExecutor(encoder)
-        self.prompts = prompts or PromptBook(Family("chat"))
-        self.batch_size, self.on_tick = batch_size, on_tick
+            controller = BoundaryExecutor(encoder)
+        self.retriever, self.controller, self.memory = retriever, controller, memory
+        self.prompts, self.modules = prompts or PromptBook(Family("chat")), modules
+        self.batch_size, self.wave, self.on_tick = batch_size, wave, on_tick
         self.places: list[Place] = []
-        self.finished = 0
         self.ticks = 0
+        self._check_roles()
 
     def run(self, questions: Iterable[Question]) -> list[Trajectory]:
         """All trajectories, in the order of the questions."""
         with closing(self.stream(questions)) as stream:
             return [record for _, record in sorted(stream, key=lambda pair: pair[0])]
 
-    def stream(self, questions: Iterable[Question]) -> Iterator[tuple[int, Trajectory]]:
-        """(position, trajectory) of every question as it finishes."""
-        queue = enumerate(questions)
-        self.places = []
+    def stream(self, questions: Iterable[Question], skip: Collection[str] = ()) -> Iterator[tuple[int, Trajectory]]:
+        """(position, trajectory) of every question as it finishes, but for those whose ids are in `skip`."""
+        numbered = enumerate(questions)
+        if self.memory is None:
+            yield from self._lockstep(entry for entry in numbered if entry[1].id not in skip)
+            return
+        for number, wave in enumerate(batches(numbered, self.wave)):
+            self.memory.begin_wave(number, [question.id for _, question in wave])
+            yield from self._lockstep(entry for entry in wave if entry[1].id not in skip)
+            self.memory.end_wave()
+
+    def _lockstep(self, queue: Iterator[tuple[int, Question]]) -> Iterator[tuple[int, Trajectory]]:
+        if self.places:
+            raise RuntimeError("this engine is already running: finish or close its other stream first")
         try:
             while True:
-                while len(self.places) < self.batch_size and (entry := next(queue, None)):
-                    self.places.append(self._start(*entry))
+                self.places += [self._start(*entry) for entry in islice(queue, self.batch_size - len(self.places))]
                 if not self.places:
                     return
                 self._tick()
                 for place in self.places:
-                    if place.operation is None:
-                        self.finished += 1
+                    if place.finished:
                         yield place.position, place.record
-                self.places = [place for place in self.places if place.operation is not None]
+                self.places = [place for place in self.places if not place.finished]
                 if self.on_tick:
                     self.on_tick(self)
         finally:
             for place in self.places:
                 place.steps.close()
+            self.places = []
 
     def _tick(self) -> None:
-        waiting = [place for place in self.places if place.operation is not None]
-        due = [place for place in waiting if not isinstance(place.operation, Generate)] or waiting
-        groups: dict[int, tuple[Executor, list[Place]]] = {}
-        for place in due:
-            executor = self._executor(place.operation)
-            groups.setdefault(id(executor), (executor, []))[1].append(place)
-        for executor, places in groups.values():
-            results = answer_each(executor, [place.pending() for place in places])
-            for place, result in zip(places, results, strict=True):
-                place.receive(result)
+        waiting = [(place, number, operation) for place in self.places for number, operation in place.waiting.items()]
+        due = [entry for entry in waiting if not isinstance(entry[2], MODEL_CALLS)] or waiting
+        groups: dict[int, tuple[Executor, list[tuple[Place, int]]]] = {}
+        for place, number, operation in due:
+            executor = self._executor(operation)
+            groups.setdefault(id(executor), (executor, []))[1].append((place, number))
+        for executor, rows in groups.values():
+            results = answer_each(executor, [place.pending(number) for place, number in rows])
+            for (place, number), result in zip(rows, results, strict=True):
+                place.receive(number, result)
         self.ticks += 1
 
     def _start(self, position: int, question: Question) -> Place:
-        episode = Episode(question, self.prompts, Trajectory(question, self.method.name))
+        episode = Episode(question, self.prompts, Trajectory(question, self.method.name), self.modules, self.method.head)
         return Place(position, episode, self.method.start(episode, self.options))
 
     def _executor(self, operation: Operation) -> Executor:
         match operation:
-            case Generate(role):
+            case Generate(role) | Score(role):
                 executor = self.generators.get(role) or self.generators.get("generator")
             case Retrieve():
                 executor = self.retriever
             case Decide():
                 executor = self.controller
+            case Recall() | Remember():
+                executor = self.memory
         if executor is None:
             raise TypeError(f"{self.method.name} yields {type(operation).__name__}, and this engine has nobody who answers it")
         return executor
+
+    def _check_roles(self) -> None:
+        known = {"generator", "contextualizer", *self.method.roles}
+        if unknown := set(self.generators) - known:
+            raise ValueError(f"{self.method.name} has no role {sorted(unknown)[0]!r}; expected some of {', '.join(sorted(known))}")
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` items, in order; the last may be shorter."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch

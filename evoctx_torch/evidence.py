@@ -1,4 +1,4 @@
-"""What one episode knows: its question, and the passages and sub-queries that arrived, in order.
+"""What one episode knows: its question, and the passages, sub-queries and thoughts that arrived, in order.
 
 Nothing is ever removed or reordered, so the prompts made from it grow only at their end.
 """
@@ -20,7 +20,21 @@ class SubQuery:
     answer: str = ""
 
 
-Item = Passage | SubQuery
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What the contextualizer found in the passages before it (arXiv 2603.12396)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A step of the method's own format, shown as it is (`Follow up: …`, a sentence of a chain of thought)."""
+
+    text: str
+
+
+Item = Passage | SubQuery | Extract | Line
 T = TypeVar("T")
 
 
@@ -77,6 +91,11 @@ class Evidence:
         """Add a sub-query; a blank one says nothing and is not added."""
         if text.strip():
             self.items.append(SubQuery(text.strip(), answer.strip()))
+
+    def add_line(self, text: str) -> None:
+        """Add a step of the method's own format; a blank one says nothing and is not added."""
+        if text.strip():
+            self.items.append(Line(text.strip()))
 
     def search_query(self) -> str:
         """Question and accumulated sub-queries (EvoCtx, PAPERS section 1: the query of a RETRIEVE)."""

@@ -1,6 +1,7 @@
 """The vocabulary between methods and engine: what a method may ask of the outside world, and what comes back.
 
-A method yields an operation and is sent its result. Nothing here knows a model, a device or a batch.
+A method yields an operation and is sent its result, or a tuple of operations and is sent the tuple of their results.
+Nothing here knows a model, a device or a batch.
 An executor answers a list of `Pending` operations at once, one result (or `Failure`) a row, in order.
 """
 
@@ -38,13 +39,27 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought(Passage):
+    """A stored thought, retrieved like a passage. `level` is its abstraction, 1 + the mean level of its sources (a chunk
+    of the corpus has 1); `provenance` the raw passages it rests on, by id (Thought-Retriever, arXiv 2604.12231)."""
+
+    level: float = 2.0
+    provenance: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Generate:
-    """One model call of a role. None means: what the role is configured with."""
+    """One model call of a role. None means: what the role is configured with.
+
+    `pieces`: the method needs the text and the log-probability of every generated token; a backend that cannot give them
+    fails the row.
+    """
 
     role: str
     prompt: Prompt
     max_new_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +68,9 @@ class Completion:
 
     `text` is cut before the first stop string. `token_ids` are the tokens as generated (a generated eos
     included) and `logprobs` their log-probabilities under the raw logits, natural log; both None where the
-    backend does not give them. `dropped` names the passages that truncation removed from the prompt.
+    backend does not give them. `pieces` (only where they were asked for) is the text of each of these tokens, which
+    together are the text as generated, before the cut. `stopped_by` is the stop string that ended it, None where nothing
+    did or the backend does not say. `dropped` names the passages that truncation removed from the prompt.
     """
 
     text: str
@@ -64,11 +81,38 @@ class Completion:
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     dropped: tuple[str, ...] = ()
+    pieces: tuple[str, ...] | None = None
+    stopped_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How a role's model would go on with one of `options`, from one forward pass, and `samples` keyed draws among them.
+
+    `options` are words; a model scores the first token of each as a continuation of the prompt, so these must differ.
+    """
+
+    role: str
+    prompt: Prompt
+    options: tuple[str, ...]
+    samples: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The answer to a `Score`: the probability of each option among them, how many draws each got, and what it cost.
+
+    `completion` has empty text and no completion token: nothing is generated.
+    """
+
+    probabilities: tuple[float, ...]
+    counts: tuple[int, ...]
+    completion: Completion
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieve:
-    """The `k` passages nearest to `query` from documents outside `exclude`.
+    """The `k` passages nearest to `query` from documents outside `exclude`, and inside `within` where that is given.
 
     With `refill` the search goes deeper until k unseen passages are found or the corpus ends; without it the
     top k are taken first and seen ones dropped from them.
@@ -78,6 +122,7 @@ class Retrieve:
     k: int
     exclude: frozenset[str] = frozenset()
     refill: bool = True
+    within: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +130,37 @@ class Retrieved:
     """The answer to a `Retrieve`: passages, best first, each with its score."""
 
     passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """`k` items of corpus and thought memory together (Thought-Retriever, arXiv 2604.12231): among the `depth` nearest to
+    `query`, the best first, each kept unless its cosine to one kept before exceeds `max_similarity`. `within` restricts
+    the passages, never the thoughts. Answered by a `Retrieved` whose thoughts are `Thought`s.
+    """
+
+    query: str
+    k: int
+    depth: int
+    max_similarity: float = 0.85
+    within: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Offer a thought to the memory, with the ids of the items it was made from.
+
+    It is tested and stored at the end of the wave, in the order of the questions; so nothing of that comes back here.
+    """
+
+    thought: str
+    sources: tuple[str, ...]
+    max_similarity: float = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The answer to a `Remember`: the thought waits for the end of its wave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +216,12 @@ class Failure:
     dropped: tuple[str, ...] = ()
 
 
-Operation = Generate | Retrieve | Decide
-Result = Completion | Retrieved | Decision | Failure
+Operation = Generate | Score | Retrieve | Decide | Recall | Remember
+Result = Completion | Scored | Retrieved | Decision | Noted | Failure
+# What answers each operation; anything else is the executor's fault and fails the row.
+RESULTS: dict[type, type] = {
+    Generate: Completion, Score: Scored, Retrieve: Retrieved, Decide: Decision, Recall: Retrieved, Remember: Noted,
+}
 
 
 class Pending(NamedTuple):

@@ -55,7 +55,11 @@ class Call:
 
 @dataclass(slots=True)
 class Trajectory:
-    """The full record of one episode."""
+    """The full record of one episode.
+
+    `prediction` is set by methods whose answers have a form of their own (tags, "So the final answer is: …"); None leaves
+    it to the general rule of extraction. `columns` are what only some methods report of a question (`turns`).
+    """
 
     question: Question
     method: str
@@ -63,6 +67,8 @@ class Trajectory:
     bootstrap: tuple[Passage, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     answer: Completion | None = None
+    prediction: str | None = None
+    columns: dict[str, Any] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     retrievals: list[Retrieved] = field(default_factory=list)
     finish_reason: str = ""  # of the answer call, or what ended the episode

@@ -29,15 +29,25 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """Segments in order. With `chat` they are one user message in the model's chat template, after `system`
-    (None: the template's own default); without it they are plain text to be continued."""
+    (None: the template's own default); without it they are plain text to be continued.
+
+    `turns` follow: what the model has written of its reply so far and what was put between (observations of a tool),
+    which it goes on from in the same assistant message.
+    """
 
     segments: tuple[Segment, ...]
     chat: bool = False
     system: str | None = None
+    turns: tuple[Segment, ...] = ()
 
     @property
     def text(self) -> str:
-        return "".join(segment.text for segment in self.segments)
+        return "".join(segment.text for segment in (*self.segments, *self.turns))
+
+    @property
+    def passage_ids(self) -> tuple[str, ...]:
+        """The passages in it, by id: what truncation may drop."""
+        return tuple(s.passage_id for s in (*self.segments, *self.turns) if s.passage_id is not None)
 
 
 class OverLength(Exception):
@@ -50,19 +60,25 @@ def truncate(prompt: Prompt, budget: int, length: Callable[[Segment], int], extr
     `length` gives a segment's tokens, `extra` those around the segments (chat markup). Returns the prompt that
     fits and the ids of the dropped passages, oldest first. Raises `OverLength` when nothing is left to drop.
     """
-    total = extra + sum(length(segment) for segment in prompt.segments)
+    total = extra + sum(length(segment) for segment in (*prompt.segments, *prompt.turns))
     if total <= budget:
         return prompt, ()
-    kept: list[Segment] = []
     dropped: list[str] = []
-    for segment in prompt.segments:
-        if total > budget and segment.passage_id is not None:
-            total -= length(segment)
-            dropped.append(segment.passage_id)
-        else:
-            kept.append(segment)
+
+    def kept(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+        nonlocal total
+        rest: list[Segment] = []
+        for segment in segments:
+            if total > budget and segment.passage_id is not None:
+                total -= length(segment)
+                dropped.append(segment.passage_id)
+            else:
+                rest.append(segment)
+        return tuple(rest)
+
+    shorter = replace(prompt, segments=kept(prompt.segments), turns=kept(prompt.turns))
     if total > budget:
         raise OverLength(f"{total} tokens without any passage, the budget is {budget}")
-    return replace(prompt, segments=tuple(kept)), tuple(dropped)
+    return shorter, tuple(dropped)
 
 

@@ -23,16 +23,16 @@ LOPSIDED = 0.95  # a share of one action above this is worth a warning (PAPERS s
 def prediction_row(record: Trajectory, rule: str) -> dict[str, Any]:
     """The line of `predictions.jsonl`. A failed row has an empty prediction, scores 0 and stays in every mean."""
     question, raw = record.question, record.answer.text if record.answer else ""
-    prediction = extract(raw, rule)
+    prediction = extract(raw, rule) if record.prediction is None else record.prediction
     reason = record.finish_reason
-    if record.answer is not None and not prediction and record.error is None:
+    if record.answer is not None and not prediction and reason == record.answer.finish_reason:
         reason = "empty"
     recall = evidence_recall((p.id for p in record.passages), gold_passages(question.metadata))
     return {
         "id": question.id, "question": question.text, "golden_answers": list(question.golden_answers),
         "prediction": prediction, "raw_answer": raw,
         **score_answers(prediction, question.golden_answers, failed=not prediction), "evidence_recall": recall,
-        "actions": record.actions, **record.counts(), "finish_reason": reason, "error": record.error,
+        "actions": record.actions, **record.counts(), **record.columns, "finish_reason": reason, "error": record.error,
     }
 
 

@@ -46,6 +46,7 @@ class RowEnding:
         self.ids: list[int] = []
         self.logprobs: list[float] = []
         self.reason: str | None = None
+        self.stopped_by: str | None = None
         self._cut: int | None = None
         # Every token that has text has at least one byte of it, so this many reach past the longest stop string.
         self._window = max((len(s.encode()) for s in self.stop), default=0) + SLACK_TOKENS
@@ -84,7 +85,7 @@ class RowEnding:
             return False
         # The window may begin inside a character: only the whole text says where the stop string is.
         whole = self.vocabulary.text(self.ids)
-        self._cut = min((whole.index(s) for s in self.stop if s in whole), default=None)
+        self._cut, self.stopped_by = min(((whole.index(s), s) for s in self.stop if s in whole), default=(None, None))
         return self._cut is not None
 
 

@@ -100,9 +100,8 @@ class HFGenerator:
         try:
             ids, dropped = self.tokens.encode(operation.prompt, self.context_length - limit)
         except OverLength as error:
-            passages = tuple(s.passage_id for s in operation.prompt.segments if s.passage_id is not None)
             message = f"{error} (context of {self.context_length} tokens less {limit} new ones)"
-            return Failure("over_length", message, passages)
+            return Failure("over_length", message, operation.prompt.passage_ids)
         if not ids:
             return Failure("error", f"the prompt of role {operation.role} is empty")
         seed = row_seed(self.seed, item.question_id, item.number)
@@ -177,6 +176,7 @@ def _result(request: Request, ending: RowEnding) -> Completion | Failure:
     return Completion(
         text=ending.text, finish_reason=reason, prompt_tokens=len(request.ids), computed_prompt_tokens=len(request.ids),
         completion_tokens=len(ending.ids), token_ids=tuple(ending.ids), logprobs=tuple(ending.logprobs), dropped=request.dropped,
+        stopped_by=ending.stopped_by,
     )
 
 

@@ -121,8 +121,7 @@ class OpenAIGenerator:
         try:
             prompt, dropped = fitted(p.operation, self.roles, self.context_length)
         except OverLength as error:
-            passages = tuple(s.passage_id for s in p.operation.prompt.segments if s.passage_id is not None)
-            return Failure("over_length", f"{where}: {error}", passages)
+            return Failure("over_length", f"{where}: {error}", p.operation.prompt.passage_ids)
         body = request_body(p, self.roles, self.seed, self.model, self._limit)
         if self.api == "chat":
             endpoint, body["messages"] = self._client.chat.completions, messages(prompt)

@@ -57,11 +57,13 @@ def read_completion(content: bytes, stop: Sequence[str], dropped: tuple[str, ...
     if not isinstance(finish, str) or finish not in FINISHED:
         raise Trouble(f"the reply ended with finish_reason {finish!r}; expected stop or length", tries=2)
     reason = FINISHED[finish]
-    if stopped or (reason == "eos" and (choice.get("stop_reason") in stop or choice.get("matched_stop") in stop)):
+    if stopped is None and reason == "eos":
+        stopped = next((said for key in ("stop_reason", "matched_stop") if (said := choice.get(key)) in stop), None)
+    if stopped is not None:
         reason = "stop"
     if not text.strip():
         reason = "empty"
-    return Completion(well_formed(text), reason, *read_usage(body), dropped=dropped)
+    return Completion(well_formed(text), reason, *read_usage(body), dropped=dropped, stopped_by=stopped)
 
 
 def read_usage(body: dict[str, Any]) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import groupby
 from typing import Any
 
 from evoctx_torch.errors import UsageError
@@ -44,9 +45,14 @@ def request_body(p: Pending, roles: Roles, seed: int, model: str, limit: str = "
 
 
 def messages(prompt: Prompt) -> list[dict[str, str]]:
-    """The prompt for the chat endpoint: its system text, if any, and one user message."""
-    system = [] if prompt.system is None else [{"role": "system", "content": well_formed(prompt.system)}]
-    return [*system, {"role": "user", "content": well_formed(prompt.text)}]
+    """The prompt for the chat endpoint: its system text, if any, and one user message; then its turns, what the model
+    wrote as the assistant's messages and observations as the user's (a server takes no half-written reply).
+    """
+    said = [] if prompt.system is None else [("system", prompt.system)]
+    said.append(("user", "".join(segment.text for segment in prompt.segments)))
+    for policy, turn in groupby(prompt.turns, lambda segment: segment.source == "policy"):
+        said.append(("assistant" if policy else "user", "".join(segment.text for segment in turn)))
+    return [{"role": role, "content": well_formed(content)} for role, content in said]
 
 
 def fitted(operation: Generate, roles: Roles, context_length: int | None) -> tuple[Prompt, tuple[str, ...]]:

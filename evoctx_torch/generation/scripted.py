@@ -40,7 +40,7 @@ class ScriptedGenerator:
             reason = "length"
         else:
             reason = "stop" if stopped else "eos"
-        return Completion(kept, reason, prompt_tokens, prompt_tokens, len(kept.split()))
+        return Completion(kept, reason, prompt_tokens, prompt_tokens, len(kept.split()), stopped_by=stopped if reason == "stop" else None)
 
 
 def first_words(text: str, limit: int) -> str:

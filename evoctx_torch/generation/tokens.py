@@ -52,6 +52,8 @@ class PromptTokenizer:
         for segment in kept.segments:
             ids.extend(self._segment(segment))
         ids.extend(frame.suffix)
+        for segment in kept.turns:
+            ids.extend(self._segment(segment))
         return ids, dropped
 
     def _segment(self, segment: Segment) -> Sequence[int]:

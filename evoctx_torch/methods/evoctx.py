@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from evoctx_torch.evidence import BoundaryCaps
 from evoctx_torch.methods.base import Episode, Method, Steps
 from evoctx_torch.methods.replies import UNPARSABLE, action_word, one_line, reasoning
-from evoctx_torch.operations import RETRIEVE, THINK, Decide, NoveltyRule, Retrieve
+from evoctx_torch.operations import RETRIEVE, THINK, Decide, NoveltyRule
 from evoctx_torch.options import option
 from evoctx_torch.trajectory import Round
 
@@ -58,21 +58,18 @@ class EvoCtxOptions:
 def evoctx(episode: Episode, options: EvoCtxOptions) -> Steps:
     """Retrieve with Q; T times: trace, boundary, signals, RETRIEVE or THINK; answer from Q, all passages, all sub-queries."""
     evidence, record, rule, caps = episode.evidence, episode.record, options.rule(), options.caps()
-    found = yield Retrieve(evidence.question, options.top_k)
-    evidence.add_passages(found.passages)
-    record.bootstrap_query, record.bootstrap = evidence.question, found.passages
+    yield from episode.bootstrap(evidence.question, options.top_k)
     for _ in range(options.rounds):
         reply = (yield episode.generate("decider", "decide")).text if options.trace else ""
         trace, boundary = reasoning(reply), evidence.boundary(caps)
         decision = yield Decide(trace or evidence.newest_subquery(), boundary, rule)
         step = Round(trace, decision.probe, boundary, decision, chosen(options.actions, decision.action, reply))
-        step.notes["model_action"] = action_word(reply)
+        if options.trace:
+            step.notes["model_action"] = action_word(reply)
         record.rounds.append(step)
         if step.action == RETRIEVE:
             step.query = evidence.search_query()
-            found = yield Retrieve(step.query, options.top_k, evidence.doc_ids, options.refill)
-            step.passages = found.passages
-            evidence.add_passages(found.passages)
+            step.passages = yield from episode.gather(step.query, options.top_k, evidence.doc_ids, options.refill)
         else:
             step.subquery = one_line((yield episode.generate("generator", "ask")).text, "sub-question")
             evidence.add_subquery(step.subquery)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evoctx_torch.methods.base import Episode, Method, Steps
-from evoctx_torch.operations import Retrieve
 from evoctx_torch.options import option
 
 
@@ -18,10 +17,7 @@ class NaiveRagOptions:
 
 def naive_rag(episode: Episode, options: NaiveRagOptions) -> Steps:
     """One retrieval, one call."""
-    question = episode.question.text
-    found = yield Retrieve(question, options.top_k)
-    episode.evidence.add_passages(found.passages)
-    episode.record.bootstrap_query, episode.record.bootstrap = question, found.passages
+    yield from episode.bootstrap(episode.question.text, options.top_k)
     return (yield episode.generate("generator", "answer"))
 
 

@@ -15,7 +15,7 @@ from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, Template, Te
 from jinja2.sandbox import SandboxedEnvironment
 
 from evoctx_torch.errors import UsageError
-from evoctx_torch.evidence import Evidence, Item, SubQuery
+from evoctx_torch.evidence import Evidence, Extract, Item, Line, SubQuery
 from evoctx_torch.operations import Generate, Passage
 from evoctx_torch.transcript import Prompt, Segment
 
@@ -47,11 +47,11 @@ class Family:
         self._instructions: dict[str, tuple[Template, tuple[str, ...]]] = {}
         self.system = self._system()
 
-    def prompt(self, instruction: str, evidence: Evidence, **variables: object) -> tuple[Prompt, tuple[str, ...]]:
-        """The prompt of one call and its stop strings. `variables` go to the instruction's template."""
+    def prompt(self, instruction: str, evidence: Evidence, head: str = "head", **variables: object) -> tuple[Prompt, tuple[str, ...]]:
+        """The prompt of one call, which begins with the template `head`, and its stop strings. `variables` go to the instruction's template."""
         template, stop = self._instruction(instruction)
         last = template.render(question=evidence.question, evidence=evidence, **variables)
-        segments = (self._head(evidence.question), *map(self._item, evidence.items), Segment(last))
+        segments = (self._head(head, evidence.question), *map(self._item, evidence.items), Segment(last))
         return Prompt(segments, self.chat, self.system), stop
 
     def check(self, instructions: tuple[str, ...]) -> None:
@@ -87,12 +87,17 @@ class Family:
             self._instructions[name] = template, tuple(stop)
         return self._instructions[name]
 
-    def _render_head(self, question: str) -> Segment:
-        return Segment(self._template("head").render(question=question))
+    def _render_head(self, head: str, question: str) -> Segment:
+        return Segment(self._template(head).render(question=question))
 
     def _render_item(self, item: Item) -> Segment:
-        if isinstance(item, SubQuery):
-            return Segment(self._template("subquery").render(subquery=item))
+        match item:
+            case SubQuery():
+                return Segment(self._template("subquery").render(subquery=item))
+            case Extract():
+                return Segment(self._template("extract").render(extract=item))
+            case Line(text):
+                return Segment(f"{text}\n\n")
         return Segment(self._template("passage").render(passage=item), passage_id=item.id)
 
 
@@ -106,9 +111,9 @@ class PromptBook:
     def of(self, role: str) -> Family:
         return self.by_role.get(role, self.default)
 
-    def generate(self, role: str, instruction: str, evidence: Evidence, **variables: object) -> Generate:
+    def generate(self, role: str, instruction: str, evidence: Evidence, head: str = "head", **variables: object) -> Generate:
         """The operation that asks `role` for `instruction` on what the episode knows."""
-        prompt, stop = self.of(role).prompt(instruction, evidence, **variables)
+        prompt, stop = self.of(role).prompt(instruction, evidence, head, **variables)
         return Generate(role, prompt, stop=stop)
 
     def check(self, instructions: tuple[str, ...]) -> None:

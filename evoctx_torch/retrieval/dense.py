@@ -96,6 +96,13 @@ class DenseIndex:
             todo, depth = todo[~settled], min(4 * depth, len(self))
         return positions, scores
 
+    def rank(self, query: torch.Tensor, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Just these passages, ranked for one query `[D]`: their positions `[n]` and scores float64 `[n]`, as `search` orders them."""
+        if not torch.isfinite(query).all():
+            raise ValueError("the vector of a query holds NaN or infinity")
+        found, exact = self._rescore(query.detach().float().cpu().numpy()[None], positions[None])
+        return found[0], exact[0]
+
     def _propose(self, queries: torch.Tensor, rows: np.ndarray, todo: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
         """Candidates `[b, depth]` of the rows `todo` and the lowest proposed score of each `[b]`."""
         if self._gpu is None or depth > GPU_MAX_K:

@@ -35,6 +35,8 @@ class Retriever:
         self._number = {doc: number for number, doc in enumerate(dict.fromkeys(corpus.doc_ids))}
         self._document = np.fromiter(map(self._number.__getitem__, corpus.doc_ids), np.int64, len(corpus))
         self._size = np.bincount(self._document)
+        self._by_document = np.argsort(self._document, kind="stable")  # positions, document after document
+        self._first = np.concatenate(([0], self._size.cumsum()))
         self._queries: LRU[str, torch.Tensor] = LRU(REMEMBERED)
         self._returned: LRU[str, int] = LRU(REMEMBERED)
 
@@ -44,8 +46,10 @@ class Retriever:
         What raises inside the search is left to `isolation.answer_each`, which tries the rows in smaller groups.
         """
         faults = [_fault(p.operation) for p in pending]
-        found = iter(self._retrieve([p.operation for p, fault in zip(pending, faults, strict=True) if fault is None]))
-        return [fault or next(found) for fault in faults]
+        sound = [p.operation for p, fault in zip(pending, faults, strict=True) if fault is None]
+        everywhere = iter(self._retrieve([o for o in sound if o.within is None]))
+        inside = iter(self._retrieve_within([o for o in sound if o.within is not None]))
+        return [fault or next(everywhere if p.operation.within is None else inside) for p, fault in zip(pending, faults, strict=True)]
 
     def search_one(self, query: str, k: int) -> list[Passage]:
         """The k best passages, or as many as there are. Raises `UsageError` on a blank query or a k below 1."""
@@ -80,6 +84,19 @@ class Retriever:
             self._retrieved([(p[rank], s[rank]) for rank in row[: o.k] if rank >= 0])
             for o, p, s, row in zip(operations, positions.tolist(), scores.tolist(), ranks, strict=True)
         ]
+
+    def _retrieve_within(self, operations: Sequence[Retrieve]) -> list[Retrieved]:
+        """Each row among the passages of its own documents: few, so they are all scored."""
+        if not operations:
+            return []
+        queries = [o.query for o in operations]
+        results = []
+        for o, query in zip(operations, queries if self.encoder is None else self._embed(queries), strict=True):
+            own = [self._by_document[self._first[n] : self._first[n + 1]] for doc in o.within if (n := self._number.get(doc)) is not None]
+            positions, scores = self.index.rank(query, np.concatenate(own) if own else np.empty(0, np.int64))
+            ranked = list(zip(positions.tolist(), scores.tolist(), strict=True))[: None if o.refill else o.k]
+            results.append(self._retrieved([(p, s) for p, s in ranked if self.corpus.doc_ids[p] not in o.exclude][: o.k]))
+        return results
 
     def _excluded(self, operations: Sequence[Retrieve]) -> tuple[np.ndarray, np.ndarray]:
         """The excluded documents that the corpus has, by number, as CSR: indptr `[B + 1]`, numbers `[nnz]`."""

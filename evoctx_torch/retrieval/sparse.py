@@ -66,6 +66,12 @@ class SparseIndex:
             scores[row] = every[positions[row]]
         return positions, scores
 
+    def rank(self, query: str, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Just these passages, ranked for one query: their positions `[n]` and scores float64 `[n]`, as `search` orders them."""
+        scores = self._scores(query)[positions].astype(np.float64)
+        order = np.lexsort((positions, -scores))
+        return positions[order], scores[order]
+
     def _scores(self, query: str) -> np.ndarray:
         (words,) = _bm25s().tokenize([query], stopwords="english", return_ids=False, show_progress=False)
         return self._model.get_scores_from_ids(self._model.get_tokens_ids(words))

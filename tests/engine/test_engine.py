@@ -15,7 +15,7 @@ from evoctx_torch.generation.scripted import ScriptedGenerator
 from evoctx_torch.methods.base import Method
 from evoctx_torch.methods.evoctx import EvoCtxOptions
 from evoctx_torch.methods.naive_rag import NaiveRagOptions
-from evoctx_torch.operations import Failure, Generate, Pending, Retrieve
+from evoctx_torch.operations import Failure, Generate, Noted, Pending, Remember, Retrieve
 from evoctx_torch.prompts import Family, PromptBook
 
 PROMPTS = PromptBook(Family("completion"))
@@ -176,9 +176,115 @@ def test_a_method_whose_operation_nobody_answers_says_so():
         Engine("naive-rag", generator=ScriptedGenerator(reply), prompts=PROMPTS).run([question(0)])
 
 
-def test_batch_size_below_one_is_refused():
+@pytest.mark.parametrize("size", [0, 2.5, "8"])
+def test_batch_size_below_one_is_refused(size):
     with pytest.raises(ValueError, match="batch_size"):
-        Engine("closed-book", generator=ScriptedGenerator(reply), batch_size=0)
+        Engine("closed-book", generator=ScriptedGenerator(reply), batch_size=size)
+
+
+def test_options_of_another_method_or_out_of_range_are_refused():
+    with pytest.raises(TypeError, match="closed-book takes ClosedBookOptions"):
+        Engine("closed-book", NaiveRagOptions(), generator=ScriptedGenerator(reply))
+    with pytest.raises(UsageError, match="--top-k is 0"):
+        Engine("naive-rag", NaiveRagOptions(top_k=0), generator=ScriptedGenerator(reply))
+    with pytest.raises(ValueError, match="no role 'decidr'"):
+        Engine("evoctx", generator={"generator": ScriptedGenerator(reply), "decidr": ScriptedGenerator(reply)})
+
+
+def one_call(run):
+    return Method("own", "", "", NaiveRagOptions, run)
+
+
+def test_operations_yielded_together_are_answered_together_and_in_their_order():
+    seen = []
+
+    def votes(episode, options):
+        asked = tuple(episode.generate(role, "answer") for role in ("generator", "decider", "generator"))
+        replies = yield asked
+        seen.append([r.text for r in replies])
+        return replies[-1]
+    method = Method("votes", "", "", NaiveRagOptions, votes, roles=("generator", "decider"))
+    first, second = ScriptedGenerator(reply), ScriptedGenerator(reply)
+    rows = Engine(method, generator={"generator": first, "decider": second}, prompts=PROMPTS).run([question(0), question(1)])
+    assert seen == [[f" {role} q{i} {n} sees 2" for n, role in enumerate(("generator", "decider", "generator"))] for i in (0, 1)]
+    assert [[c.role for c in t.calls] for t in rows] == [["generator", "decider", "generator"]] * 2
+    assert (len(first.requests), len(second.requests)) == (4, 2)
+
+
+def test_of_operations_yielded_together_one_failure_ends_the_row_and_the_others_are_counted():
+    def votes(episode, options):
+        yield tuple(episode.generate("generator", "answer") for _ in range(3))
+    boom = ScriptedGenerator(lambda p: Failure("error", "boom") if p.number == 1 else reply(p))
+    (row,) = Engine(one_call(votes), generator=boom, prompts=PROMPTS).run([question(0)])
+    assert (row.finish_reason, row.error, len(row.calls)) == ("error", "boom", 2)
+
+
+@pytest.mark.parametrize(("run", "words"), [
+    (lambda e, o: (yield "not an operation"), "expected an operation"),
+    (lambda e, o: (yield ()), "empty tuple"),
+    (lambda e, o: (yield (Retrieve("q", 1), None)), "expected an operation"),
+])
+def test_a_method_that_yields_nonsense_ends_its_question_only(run, words):
+    (row,) = Engine(one_call(run), generator=ScriptedGenerator(reply), retriever=FakeRetriever(), prompts=PROMPTS).run([question(0)])
+    assert row.finish_reason == "error" and words in row.error
+
+
+def test_a_method_that_is_no_generator_is_a_fault_of_the_program():
+    with pytest.raises(TypeError, match="expected a generator"):
+        Engine(one_call(lambda episode, options: None), generator=ScriptedGenerator(reply), prompts=PROMPTS).run([question(0)])
+
+
+def test_a_method_that_returns_no_completion_ends_its_question_only():
+    def forgets(episode, options):
+        return (yield episode.generate("generator", "answer")).text
+    (row,) = Engine(one_call(forgets), generator=ScriptedGenerator(reply), prompts=PROMPTS).run([question(0)])
+    assert row.finish_reason == "error" and "expected the Completion" in row.error
+
+
+def test_an_executor_that_answers_with_the_wrong_thing_costs_only_that_row():
+    class Wrong:
+        def answer(self, pending):
+            return ["a text" if p.question_id == "q0" else ScriptedGenerator(reply).answer([p])[0] for p in pending]
+    rows = Engine("closed-book", generator=Wrong(), prompts=PROMPTS).run([question(0), question(1)])
+    assert "expected a Completion" in rows[0].error and rows[1].error is None
+    (row,) = Engine("evoctx", EvoCtxOptions(rounds=1, top_k=2), generator=ScriptedGenerator(reply), retriever=FakeRetriever(),
+                    controller=FakeController(lambda q, n: "PONDER"), prompts=PROMPTS).run([question(0)])
+    assert "expected RETRIEVE or THINK" in row.error
+
+
+def test_two_streams_of_one_engine_at_once_are_refused():
+    engine = Engine("closed-book", generator=ScriptedGenerator(reply), prompts=PROMPTS, batch_size=1)
+    first = engine.stream([question(0), question(1)])
+    next(first)
+    with pytest.raises(RuntimeError, match="already running"):
+        next(engine.stream([question(2)]))
+    assert len(list(first)) == 1
+
+
+def test_a_memory_sees_its_waves_whole_and_in_order():
+    events = []
+
+    class Memory:
+        def begin_wave(self, number, ids):
+            events.append(("begin", number, ids))
+
+        def end_wave(self):
+            events.append("end")
+
+        def answer(self, pending):
+            events.append([p.question_id for p in pending])
+            return [Noted() for _ in pending]
+
+    def remembering(episode, options):
+        answer = yield episode.generate("generator", "answer")
+        yield Remember(answer.text, ())
+        return answer
+    engine = Engine(one_call(remembering), generator=ScriptedGenerator(reply), memory=Memory(), prompts=PROMPTS, batch_size=8, wave=2)
+    rows = list(engine.stream([question(i) for i in range(5)], skip={"q2"}))
+    assert [position for position, _ in rows] == [0, 1, 3, 4]
+    assert events == [("begin", 0, ["q0", "q1"]), ["q0", "q1"], "end", ("begin", 1, ["q2", "q3"]), ["q3"], "end",
+                      ("begin", 2, ["q4"]), ["q4"], "end"]
+
 
 def test_a_configuration_error_inside_a_call_ends_the_run():
     class Refuses:

@@ -41,5 +41,5 @@ def hash_retriever(corpus: Corpus) -> Retriever:
     return make_retriever(corpus, HashEncoder())
 
 
-def ask(query: str, k: int, exclude: Sequence[str] = (), refill: bool = True) -> Pending:
-    return Pending("q", 0, Retrieve(query, k, frozenset(exclude), refill))
+def ask(query: str, k: int, exclude: Sequence[str] = (), refill: bool = True, within: frozenset[str] | None = None) -> Pending:
+    return Pending("q", 0, Retrieve(query, k, frozenset(exclude), refill, within))

@@ -42,6 +42,7 @@ OPERATIONS = st.builds(
     st.integers(1, 60),
     st.frozensets(st.sampled_from([f"doc {i}" for i in range(13)] + ["no such doc"]), max_size=13),
     st.booleans(),
+    st.none() | st.frozensets(st.sampled_from([f"doc {i}" for i in range(13)] + ["no such doc"]), max_size=5),
 )
 
 
@@ -49,12 +50,14 @@ OPERATIONS = st.builds(
 @given(batch=st.lists(OPERATIONS, min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_the_law_of_exclusion(retrievers: dict[str, Retriever], kind: str, batch: list) -> None:
-    """With refill: the first k unseen of the whole ranking. Without: the unseen of the first k. In any company."""
+    """With refill: the first k unseen of the whole ranking. Without: the unseen of the first k. In any company; inside the
+    documents of `within` where that is given."""
     retriever = retrievers[kind]
     for pending, result in zip(batch, retriever.answer(batch), strict=True):
         o = pending.operation
         ranking = retriever.search_one(o.query, len(RANDOM))
         assert len(ranking) == len(RANDOM)
+        ranking = [p for p in ranking if o.within is None or p.doc_id in o.within]
         unseen = [p for p in (ranking if o.refill else ranking[: o.k]) if p.doc_id not in o.exclude]
         assert ids(result) == [p.id for p in unseen[: o.k]]
         assert [p.score for p in result.passages] == [p.score for p in unseen[: o.k]]
