@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from evoctx_torch.isolation import answer_each
-from evoctx_torch.methods import Episode, Method, Modules, get_method
+from evoctx_torch.methods import NO_MODULES, Episode, Method, Modules, get_method
 from evoctx_torch.operations import Decide, Executor, Generate, Operation, Question, Recall, Remember, Retrieve, Score
 from evoctx_torch.options import check
 from evoctx_torch.place import Place
@@ -56,7 +56,7 @@ class Engine:
         encoder: Any = None,
         memory: Memory | None = None,
         prompts: PromptBook | None = None,
-        modules: Modules = Modules(),
+        modules: Modules = NO_MODULES,
         batch_size: int = 32,
         wave: int = 32,
         on_tick: Callable[[Engine], None] | None = None,

@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from evoctx_torch.methods import Episode
-from evoctx_torch.operations import RESULTS, RETRIEVE, THINK, Completion, Decision, Failure, Operation, Pending, Result, Retrieved, Scored
+from evoctx_torch.operations import (
+    RESULTS,
+    RETRIEVE,
+    THINK,
+    Completion,
+    Decision,
+    Failure,
+    Operation,
+    Pending,
+    Result,
+    Retrieved,
+    Scored,
+)
 from evoctx_torch.trajectory import Call
 
 log = logging.getLogger(__name__)

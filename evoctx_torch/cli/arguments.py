@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NoReturn, get_args, get_type_hints
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.options import flag
+
+NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,11 +27,14 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see `{self.prog} --help`)")
 
 
-def add_options(parser: Parser, cls: type, title: str, *, prefix: str = "", inherit: str | None = None, skip: Collection[str] = ()) -> None:
+def add_options(
+    parser: Parser, cls: type, title: str, *, prefix: str = "", inherit: str | None = None, skip: Collection[str] = (),
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+) -> None:
     """One option for every field of the dataclass `cls`. Options that are not given are absent from the namespace.
 
     Values stay text here; `options.typed` converts and checks them, for files and command line alike. `prefix` makes
-    a role's options (`--decider-dtype`), whose default is `inherit`'s.
+    a role's options (`--decider-dtype`), whose default is `inherit`'s. `defaults` are a method's own, told in the help.
     """
     group = parser.add_argument_group(title)
     hints = get_type_hints(cls)
@@ -37,7 +43,7 @@ def add_options(parser: Parser, cls: type, title: str, *, prefix: str = "", inhe
             continue
         name = f"{prefix}_{field.name}" if prefix else field.name
         kinds = set(get_args(hints[field.name])) or {hints[field.name]}
-        how: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": help_text(field, inherit)}
+        how: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": help_text(field, inherit, defaults.get(field.name))}
         if bool in kinds:
             group.add_argument(flag(name), action=argparse.BooleanOptionalAction, **how)
         else:
@@ -49,11 +55,13 @@ def metavar(kinds: set[type]) -> str:
     return "N" if int in kinds else "X" if float in kinds else "TEXT"
 
 
-def help_text(field: dataclasses.Field[Any], inherit: str | None) -> str:
+def help_text(field: dataclasses.Field[Any], inherit: str | None, own: Any = None) -> str:
     """Help, unit, default and the paper's value of an option."""
     meta = field.metadata
     facts = [f"unit: {meta['unit']}"] if meta["unit"] else []
-    if inherit is not None:
+    if own is not None:
+        facts.append(f"default: {own}")
+    elif inherit is not None:
         facts.append(f"default: the {inherit}'s")
     elif field.default is not None:
         facts.append(f"default: {str(field.default).lower() if isinstance(field.default, bool) else field.default}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evoctx_torch.cli.arguments import Parser, add_options
 from evoctx_torch.evaluation.config import EvalOptions, ModelOptions, other_roles, presets, resolve
-from evoctx_torch.methods import METHODS, Method
+from evoctx_torch.methods import METHODS, Method, Modules
 from evoctx_torch.options import flag
 
 RESERVED = {"run", "out", "config", "preset", "method"}
@@ -34,12 +34,15 @@ def add_method(methods: argparse._SubParsersAction[Parser], method: Method, comm
     run.add_argument("--config", type=Path, metavar="FILE", help="TOML file with options, or the config.json of a run")
     run.add_argument("--preset", metavar="NAME", help=f"a paper's settings: {', '.join(presets())}")
     add_options(one, method.options, f"options of {method.name}")
+    if method.retrieves:
+        add_options(one, Modules, "modules of retrieval")
     add_options(one, EvalOptions, "evaluation")
-    add_options(one, ModelOptions, "models (of all roles that have no setting of their own)")
+    add_options(one, ModelOptions, "models (of all roles that have no setting of their own)", defaults=method.defaults.get("generator", {}))
     for role in other_roles(method):
         group = one.add_argument_group(f"the role {role}")
-        group.add_argument(flag(role), metavar="TEXT", default=argparse.SUPPRESS, help=f"model of the role {role} [default: the generator]")
-        add_options(one, ModelOptions, f"settings of the {role}", prefix=role, inherit="generator")
+        default = "required" if role in method.required else "default: the generator"
+        group.add_argument(flag(role), metavar="TEXT", default=argparse.SUPPRESS, help=f"model of the role {role} [{default}]")
+        add_options(one, ModelOptions, f"settings of the {role}", prefix=role, inherit="generator", defaults=method.defaults.get(role, {}))
     return one
 
 

@@ -6,7 +6,7 @@ from evoctx_torch.errors import UsageError
 from evoctx_torch.methods.base import Episode, Method, Steps
 from evoctx_torch.methods.closed_book import CLOSED_BOOK
 from evoctx_torch.methods.evoctx import EVOCTX
-from evoctx_torch.methods.modules import Modules
+from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.methods.naive_rag import NAIVE_RAG
 
 METHODS: dict[str, Method] = {m.name: m for m in (CLOSED_BOOK, NAIVE_RAG, EVOCTX)}
@@ -19,4 +19,4 @@ def get_method(name: str) -> Method:
     return METHODS[name]
 
 
-__all__ = ["METHODS", "Episode", "Method", "Modules", "Steps", "get_method"]
+__all__ = ["METHODS", "NO_MODULES", "Episode", "Method", "Modules", "Steps", "get_method"]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from evoctx_torch.evidence import Evidence, Extract
-from evoctx_torch.methods.modules import Modules
+from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.metrics.extract import split_thinking
 from evoctx_torch.operations import Completion, Generate, Operation, Passage, Question, Retrieve
 from evoctx_torch.prompts.family import PromptBook
@@ -33,7 +33,7 @@ class Episode:
     question: Question
     prompts: PromptBook
     record: Trajectory
-    modules: Modules = Modules()
+    modules: Modules = NO_MODULES
     head: str = "head"  # the template that the method's prompts begin with
     evidence: Evidence = field(init=False)
     extracts: list[str] = field(default_factory=list)  # what the contextualizer found, for the whole episode

@@ -14,3 +14,6 @@ class Modules:
     dedup: bool = option(False, "never show a document twice: a seen one gives way to the next-ranked unseen one", paper="a module")
     contextualize: bool = option(False, "a contextualizer extracts what new passages say on the question; extracts are kept for the episode",
                                  paper="a module")
+
+
+NO_MODULES = Modules()
