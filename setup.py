@@ -24,6 +24,7 @@ EXTRAS = {
     "bm25": ["bm25s>=0.3,<0.4"],
     "openai": ["openai>=3,<4"],
     "report": ["matplotlib>=3.9"],
+    "metrics": ["rouge-score>=0.1.2", "bert-score>=0.3.13"],
     "data": ["datasets>=4"],
     "dev": ["pytest>=8", "pytest-benchmark>=5", "hypothesis>=6.100", "ruff>=0.9"],
 }
