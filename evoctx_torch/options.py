@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
 from evoctx_torch.errors import UsageError
 
-WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
+WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+TYPES = {int: int, float: (int, float), bool: bool, str: os.PathLike}  # what a file or Python may give beside text, for each type
 
 
 def option(
@@ -42,7 +44,10 @@ def flag(name: str) -> str:
 
 
 def check(options: Any) -> None:
-    """Raise `UsageError` for the first value outside its bounds or choices; names the option as the command line does."""
+    """Raise `UsageError` for the first value outside its bounds or choices; names the option as the command line does.
+
+    Options that do not go together are refused by a method `check` of the dataclass, where it has one.
+    """
     for field in dataclasses.fields(options):
         value, meta = getattr(options, field.name), field.metadata
         if value is None or not meta:
@@ -57,6 +62,8 @@ def check(options: Any) -> None:
         ):
             if bound is not None and wrong(value, bound):
                 raise UsageError(f"{name} is {value}; expected {words} {bound}")
+    if hasattr(options, "check"):
+        options.check()
 
 
 def typed(cls: type, values: Mapping[str, Any]) -> Any:
@@ -77,14 +84,16 @@ def convert(name: str, hint: Any, value: Any) -> Any:
     if value is None and type(None) in kinds:
         return None
     (kind,) = kinds - {type(None)}
+    # For Python True is the number 1 and 1 == True; for a user they are different things.
+    fits = isinstance(value, (str, TYPES[kind])) and (kind is bool or not isinstance(value, bool))
     try:
-        if kind is bool:
-            return {True: True, False: False, "true": True, "false": False}[value]
-        if kind is int and isinstance(value, (bool, float)):
+        if not fits:
             raise ValueError
-        number = kind(value)
-    except (KeyError, TypeError, ValueError):
-        raise UsageError(f"{flag(name)} is {value!r}; expected {WORDS.get(kind, kind.__name__)}") from None
-    if kind is float and not math.isfinite(number):
+        found = {True: True, False: False, "true": True, "false": False}[value] if kind is bool else kind(value)
+    except (KeyError, ValueError, OverflowError):
+        raise UsageError(f"{flag(name)} is {value!r}; expected {WORDS[kind]}") from None
+    if kind is float and not math.isfinite(found):
         raise UsageError(f"{flag(name)} is {value}; expected a finite number")
-    return number
+    if kind is str and not found.strip():
+        raise UsageError(f"{flag(name)} is blank; expected text, or leave it out")
+    return found

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
 import warnings
 from collections.abc import Sequence
 
-from evoctx_torch.cli import demo, evaluate, index, inspect, profile, score, search
+from evoctx_torch.cli import data, demo, evaluate, index, inspect, profile, score, search
 from evoctx_torch.cli.arguments import Parser
 from evoctx_torch.errors import UsageError
 
-COMMANDS = (demo, evaluate, index, search, score, inspect, profile)
+COMMANDS = (demo, evaluate, data, index, search, score, inspect, profile)
 
 
 def build_parser() -> Parser:
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="evoctx: %(levelname)s: %(message)s")
     warnings.showwarning = lambda message, *_, **__: print(f"evoctx: warning: {message}", file=sys.stderr)
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser().parse_args(readable(sys.argv[1:] if argv is None else argv))
         return arguments.run(arguments) or 0
     except UsageError as error:
         print(f"evoctx: {error}", file=sys.stderr)
@@ -47,3 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone (`evoctx ls | head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:  # no check of a path sees this one coming: asking whether it exists raises already
+            raise
+        print(f"evoctx: {str(error.filename)[:40]}…: {error.strerror}; expected the name of a file or folder", file=sys.stderr)
+        return 2
+
+
+def readable(argv: Sequence[str]) -> Sequence[str]:
+    """The arguments. Raises `UsageError` for one that is not UTF-8: it could be neither tokenized nor written to a run's files."""
+    for argument in argv:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {argument!a} is not valid UTF-8; expected UTF-8") from None
+    return argv

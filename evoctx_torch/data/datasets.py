@@ -21,38 +21,44 @@ class DataFiles:
 
     name: str
     queries: Path
-    corpus: Path
+    corpus: Path | None  # None where it is not needed
 
 
-def resolve(data: str | Path | None = None, queries: str | Path | None = None, corpus: str | Path | None = None) -> DataFiles:
+def resolve(
+    data: str | Path | None = None, queries: str | Path | None = None, corpus: str | Path | None = None, *, retrieves: bool = True
+) -> DataFiles:
     """The files of a data set, which are all there.
 
     `data` is a folder with queries.jsonl and corpus.jsonl or a name in `PACKAGED` (a folder of that name: `./demo`);
-    `queries` and `corpus` name files of their own and win over the folder's. Raises `UsageError` that says what is
-    missing and what is known.
+    `queries` and `corpus` name files of their own and win over the folder's. A method that does not retrieve needs no
+    corpus. Raises `UsageError` that says what is missing and what is known.
     """
+    needed = (QUERIES, CORPUS) if retrieves else (QUERIES,)
+    own = {QUERIES: queries, CORPUS: corpus}
+    expected = f"a folder with {' and '.join(needed)}, or {_known()}"
     if data is not None:
-        name, folder = _folder(data)
-        found = DataFiles(name, Path(queries or folder / QUERIES), Path(corpus or folder / CORPUS))
-    elif queries is not None and corpus is not None:
+        name, folder = _folder(data, expected)
+    elif all(own[file] is not None for file in needed):
         chosen = Path(queries).resolve()
-        found = DataFiles(chosen.parent.name if chosen.name == QUERIES else chosen.stem, Path(queries), Path(corpus))
+        name, folder = chosen.parent.name if chosen.name == QUERIES else chosen.stem, Path()
     else:
-        raise UsageError(f"no data set: expected --data FOLDER (or {_known()}), or both --queries FILE and --corpus FILE")
-    for path in (found.queries, found.corpus):
+        flags = [f"--{file.removesuffix('.jsonl')} FILE" for file in needed]
+        raise UsageError(f"no data set: expected --data FOLDER (or {_known()}), or {' and '.join(flags)}")
+    found = {file: Path(own[file] or folder / file) for file in needed}
+    for path in found.values():
         if not path.is_file():
-            raise UsageError(f"{path}: no such file; a data set is a folder with {QUERIES} and {CORPUS}, or {_known()}")
-    return found
+            raise UsageError(f"{path}: no such file; a data set is {expected}")
+    return DataFiles(name, found[QUERIES], found.get(CORPUS))
 
 
-def _folder(data: str | Path) -> tuple[str, Path]:
+def _folder(data: str | Path, expected: str) -> tuple[str, Path]:
     if str(data) in PACKAGED:
         return str(data), PACKAGED[str(data)]
     folder = Path(data)
     if folder.is_file():
         raise UsageError(f"--data {data} is a file; expected its folder, or --queries FILE and --corpus FILE")
     if not folder.is_dir():
-        raise UsageError(f"--data {data}: no such folder or name; expected a folder with {QUERIES} and {CORPUS}, or {_known()}")
+        raise UsageError(f"--data {data}: no such folder or name; expected {expected}")
     return folder.resolve().name, folder
 
 

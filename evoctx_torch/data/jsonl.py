@@ -42,6 +42,12 @@ def read_jsonl(
         raise UsageError(f"{path}: the file is empty; expected JSON Lines with {', '.join(required)}")
 
 
+def count_rows(path: Path | str) -> int:
+    """How many rows a file has: its lines that are not blank."""
+    with _open(Path(path)) as file:
+        return sum(bool(raw.strip()) for raw in file)
+
+
 def _open(path: Path) -> BinaryIO:
     try:
         return path.open("rb")

@@ -26,41 +26,39 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
     """The engine of a run. What must be closed at its end is pushed on `stack`."""
     common = config.common
     device = resolve_device(common.device)
-    generators = build_generators(config, inputs.prompts, device, stack)
-    encoders = {name: Encoder(name, device, canonical=common.deterministic) for name in encoder_names(config, inputs)}
+    # What can still be refused comes before what is dear to load: servers, the index, then weights.
+    generators = build_generators(config, "openai", inputs.prompts, device, stack)
+    own, boundary = (inputs.encoder, inputs.encoder_dtype), (common.boundary_encoder, "float32")
+    wanted = ([own] if inputs.encoder is not None else []) + ([boundary] if config.method.decides else [])
+    encoders = {key: Encoder(key[0], device, key[1], canonical=common.deterministic) for key in dict.fromkeys(wanted)}
     retriever: Retriever | None = None
     if inputs.corpus is not None:
         retriever = make_retriever(
-            inputs.corpus, encoders.get(inputs.encoder), Path(common.index) if common.index else None, common.index_device,
+            inputs.corpus, encoders.get(own), Path(common.index) if common.index else None, common.index_device, common.index_fp16,
             progress=lambda done, total: report("embedding the corpus", done, total),
         )
+    generators |= build_generators(config, "hf", inputs.prompts, device, stack)
     controller: BoundaryExecutor | None = None
     if config.method.decides:
-        boundary_encoder = encoders[common.boundary_encoder]
+        boundary_encoder = encoders[boundary]
         same = retriever is not None and retriever.encoder is boundary_encoder
         controller = BoundaryExecutor(boundary_encoder, device, common.pool_vectors, known=retriever.known_vector if same else None)
     return Engine(
         config.method, config.options, generator=generators, retriever=retriever, controller=controller, prompts=inputs.prompts,
-        batch_size=common.batch_size, on_tick=on_tick,
+        modules=config.modules, batch_size=common.batch_size, on_tick=on_tick,
     )
 
 
-def encoder_names(config: RunConfig, inputs: Inputs) -> set[str]:
-    """The encoders that a run loads, each once."""
-    boundary = config.common.boundary_encoder if config.method.decides else None
-    return {name for name in (inputs.encoder, boundary) if name is not None}
-
-
-def build_generators(config: RunConfig, prompts: PromptBook, device: str, stack: ExitStack) -> dict[str, Executor]:
-    """One generator a distinct model; roles that share a model share it, and so its batches."""
+def build_generators(config: RunConfig, backend: str, prompts: PromptBook, device: str, stack: ExitStack) -> dict[str, Executor]:
+    """The generators of one backend, one a distinct model; roles that share a model share it, and so its batches."""
     sharing: dict[tuple, list[str]] = {}
     for role, settings in config.roles.items():
-        place = settings.backend, config.models[role], settings.base_url, settings.api, settings.dtype, settings.context_length
-        sharing.setdefault(place, []).append(role)
+        if settings.backend == backend:
+            place = config.models[role], settings.base_url, settings.api, settings.dtype, settings.context_length
+            sharing.setdefault(place, []).append(role)
     generators: dict[str, Executor] = {}
-    for roles in sorted(sharing.values(), key=lambda roles: config.roles[roles[0]].backend != "openai"):  # refusals before weights
-        generator = build_generator(config, roles, prompts, device, stack)
-        generators |= dict.fromkeys(roles, generator)
+    for roles in sharing.values():
+        generators |= dict.fromkeys(roles, build_generator(config, roles, prompts, device, stack))
     return generators
 
 
@@ -71,7 +69,7 @@ def build_generator(config: RunConfig, roles: list[str], prompts: PromptBook, de
     if settings.backend == "openai":
         from evoctx_torch.generation.openai_client import OpenAIGenerator
         server = OpenAIGenerator(name, settings.base_url, by_role, common.seed, api=settings.api, max_in_flight=common.batch_size,
-                                 context_length=settings.context_length)
+                                 timeout_s=common.request_timeout, context_length=settings.context_length)
         stack.callback(server.close)
         server.check_reachable()
         return server

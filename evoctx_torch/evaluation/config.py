@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evoctx_torch.errors import UsageError
-from evoctx_torch.methods import Method, get_method
+from evoctx_torch.methods import NO_MODULES, Method, Modules, get_method
 from evoctx_torch.options import convert, flag, option, typed
 
 PRESETS = Path(__file__).parent / "presets"
@@ -34,6 +34,18 @@ class ModelOptions:
     dtype: str = option("auto", "number format of the model (auto: float32 on CPU, the checkpoint's on CUDA)",
                         choices=("auto", "float32", "float16", "bfloat16"))
 
+    def check(self) -> None:
+        """A reply must leave room for a prompt, and a server needs an address."""
+        if self.backend == "openai" and self.base_url is None:
+            raise UsageError("--backend openai needs --base-url URL, for instance http://127.0.0.1:8000/v1")
+        check_room(self.max_new_tokens, self.context_length, "--context-length")
+
+
+def check_room(max_new_tokens: int, context_length: int | None, source: str) -> None:
+    """Raise `UsageError` unless a reply of `max_new_tokens` leaves room for a prompt; None is a context that is not known."""
+    if context_length is not None and max_new_tokens >= context_length:
+        raise UsageError(f"--max-new-tokens is {max_new_tokens}; expected less than {context_length} ({source}), which must hold the prompt too")
+
 
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
@@ -54,8 +66,15 @@ class EvalOptions:
     batch_size: int = option(32, "questions under way at once", unit="questions", low=1, placement=True)
     max_batch_tokens: int = option(16384, "padded tokens of one model batch", unit="tokens", low=1, placement=True)
     device: str = option("auto", "auto, cpu, cuda or cuda:N", placement=True)
-    index_device: str = option("cpu", "where the index lives: cpu, cuda or cuda:N", placement=True)
+    index_device: str = option("cpu", "where a dense index lives: cpu, cuda or cuda:N", placement=True)
+    index_fp16: bool = option(False, "hold a dense index on a GPU in half precision: half the memory, the same results", placement=True)
     pool_vectors: int = option(65536, "boundary vectors kept on the device", unit="vectors", low=1, placement=True)
+    request_timeout: float = option(600.0, "how long a server may take for one reply", unit="seconds", above=0, placement=True)
+
+    def check(self) -> None:
+        """Half precision is FAISS's on a GPU only."""
+        if self.index_fp16 and self.index_device == "cpu":
+            raise UsageError("--index-fp16 is for an index on a GPU: add --index-device cuda, or leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +85,28 @@ class RunConfig:
     options: Any  # the method's own dataclass
     common: EvalOptions
     generator: ModelOptions
-    models: Mapping[str, str]  # role -> model name, for every role of the method
+    models: Mapping[str, str]  # role -> model name, for every role that is asked
     roles: Mapping[str, ModelOptions]  # role -> settings
+    modules: Modules = NO_MODULES
 
     def flat(self) -> dict[str, Any]:
         """Every option under its own name, as config.json holds it."""
         values = {"method": self.method.name, **dataclasses.asdict(self.common), **dataclasses.asdict(self.generator)}
-        values |= dataclasses.asdict(self.options)
-        for role in other_roles(self.method):
+        values |= dataclasses.asdict(self.options) | (dataclasses.asdict(self.modules) if self.method.retrieves else {})
+        for role in (role for role in self.roles if role != "generator"):
             values[role] = self.models[role]
             values |= {f"{role}_{name}": value for name, value in dataclasses.asdict(self.roles[role]).items()}
         return values
 
 
 def other_roles(method: Method) -> tuple[str, ...]:
-    """The roles that may have a model of their own."""
-    return tuple(role for role in method.roles if role != "generator")
+    """The roles that may have a model of their own; whatever retrieves may ask a contextualizer."""
+    return (*(role for role in method.roles if role != "generator"), *(("contextualizer",) if method.retrieves else ()))
 
 
 def option_classes(method: Method) -> tuple[type, ...]:
     """The dataclasses whose fields are the method's options on the command line, in the order of --help."""
-    return (method.options, EvalOptions, ModelOptions)
+    return (method.options, *((Modules,) if method.retrieves else ()), EvalOptions, ModelOptions)
 
 
 def known_options(method: Method) -> set[str]:
@@ -106,7 +126,7 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
     """The configuration from defaults < preset < configuration file < `given`. Raises `UsageError`."""
     method = get_method(method_name)
     known = known_options(method)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(method.defaults.get("generator", {}))
     if preset is not None:
         values |= keep(read_preset(preset), method, known, f"--preset {preset}")
     if config is not None:
@@ -117,17 +137,25 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
         raise UsageError("--generator is missing: name a model (smollm2 is the embedded one)")
     generator = typed(ModelOptions, values)
     models, roles = {"generator": common.generator}, {"generator": generator}
+    modules = typed(Modules, values)
     for role in other_roles(method):
-        models[role] = convert(role, str, values[role]) if values.get(role) else common.generator
-        own = {f.name: values.get(f"{role}_{f.name}") for f in dataclasses.fields(ModelOptions)}
+        if role == "contextualizer" and not modules.contextualize:
+            if named := [name for name in (role, *(f"{role}_{f.name}" for f in dataclasses.fields(ModelOptions))) if values.get(name) is not None]:
+                raise UsageError(f"{flag(named[0])} sets a role that this run does not ask: add --contextualize, or leave it out")
+            continue
+        if role in method.required and values.get(role) is None:
+            raise UsageError(f"{flag(role)} is missing: {method.name} asks this role, and it has no default model")
+        models[role] = convert(role, str, values[role]) if values.get(role) is not None else common.generator
+        own = {f.name: values.get(f"{role}_{f.name}", method.defaults.get(role, {}).get(f.name)) for f in dataclasses.fields(ModelOptions)}
         try:
             roles[role] = typed(ModelOptions, dataclasses.asdict(generator) | {k: v for k, v in own.items() if v is not None})
         except UsageError as error:
             raise UsageError(f"{role}: {error}") from None
+    asked = {settings.base_url for settings in roles.values() if settings.backend == "openai"}
     for role, settings in roles.items():
-        if settings.backend == "openai" and not settings.base_url:
-            raise UsageError(f"--backend openai needs --base-url URL (role {role}), for instance http://127.0.0.1:8000/v1")
-    return RunConfig(method, typed(method.options, values), common, generator, models, roles)
+        if settings.base_url not in {None, *asked}:
+            raise UsageError(f"--base-url {settings.base_url} (role {role}) is for --backend openai, which no role with it has: add that, or leave it out")
+    return RunConfig(method, typed(method.options, values), common, generator, models, roles, modules)
 
 
 def keep(values: Mapping[str, Any], method: Method, known: set[str], where: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ end, in the order of the input, each through a temporary file, `metrics.json` la
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RECORD, difference
-from evoctx_torch.paths import check_writable
+from evoctx_torch.paths import check_writable, replace
 
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 Lines = tuple[dict[str, Any], dict[str, Any]]  # a question's prediction and trajectory
@@ -28,13 +27,13 @@ class RunFolder:
         self.path = path
         self.config, self.metrics = path / "config.json", path / "metrics.json"
         self.predictions, self.trajectories = path / "predictions.jsonl", path / "trajectories.jsonl"
-        self._finished = path / "finished.jsonl"
+        self.report, self._finished = path / "report.html", path / "finished.jsonl"
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Raise `UsageError` unless the folder is new, empty, or a run with this configuration. Writes nothing."""
+        check_writable(self.path)
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"--out {self.path} is a file; expected a folder")
-        check_writable(self.path)
         if not self.config.exists():
             if self.path.is_dir() and any(self.path.iterdir()):
                 raise UsageError(f"--out {self.path} holds files that are no run of ours: choose a new folder")
@@ -85,7 +84,6 @@ class RunFolder:
 
     def start(self, config: Mapping[str, Any], done: Mapping[str, Lines]) -> None:
         """Write config.json and the finished questions; from here on the run is not complete."""
-        self.path.mkdir(parents=True, exist_ok=True)
         replace(self.config, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
         replace(self._finished, "".join(map(line, done.values())))
         self.metrics.unlink(missing_ok=True)
@@ -117,10 +115,3 @@ def line(row: Any) -> str:
 def whole_lines(path: Path) -> list[str]:
     """The lines of a file that were written to their end."""
     return path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
-    draft = path.with_name(path.name + ".draft")
-    draft.write_text(text, encoding="utf-8")
-    os.replace(draft, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -10,10 +11,11 @@ from typing import Any
 
 from evoctx_torch.data.corpus import Corpus, load_corpus
 from evoctx_torch.data.datasets import DataFiles, digest_file, resolve
+from evoctx_torch.data.jsonl import count_rows
 from evoctx_torch.data.questions import load_questions
 from evoctx_torch.errors import UsageError
-from evoctx_torch.evaluation.config import RunConfig
-from evoctx_torch.generation.models import check_model, model_digest, prompt_family, resolve_device
+from evoctx_torch.evaluation.config import RunConfig, check_room
+from evoctx_torch.generation.models import check_model, model_digest, model_folder, prompt_family, resolve_device
 from evoctx_torch.operations import Question
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.retrieval.folder import read_index
@@ -28,8 +30,10 @@ class Inputs:
 
     files: DataFiles
     questions: list[Question]
+    limit: int | None  # None where these are all questions of the file
     corpus: Corpus | None
     encoder: str | None  # of the retrieval; None without retrieval or with a bm25 index
+    encoder_dtype: str
     prompts: PromptBook
     digests: dict[str, str | None]
 
@@ -37,46 +41,66 @@ class Inputs:
 def check_inputs(config: RunConfig) -> Inputs:
     """Load and check questions and corpus, check models, prompts and index. Raises `UsageError`; loads no weights."""
     common, retrieves = config.common, config.method.retrieves
-    files = resolve(common.data, common.queries, common.corpus)
+    files = resolve(common.data, common.queries, common.corpus, retrieves=retrieves)
     questions = load_questions(files.queries, common.limit)
-    corpus = load_corpus(files.corpus) if retrieves else None
+    limit = None if len(questions) == count_rows(files.queries) else common.limit
+    corpus = load_corpus(files.corpus) if files.corpus is not None else None
     if corpus is not None and len(corpus) < config.options.top_k:
         raise UsageError(f"--top-k is {config.options.top_k}, and {files.corpus} has only {len(corpus)} passages")
     digests: dict[str, str | None] = {"queries": digest_file(files.queries), "corpus": corpus.digest if corpus else None}
-    digests |= {role: generator_digest(config, role) for role in config.models}
+    digests |= {role: check_generator(config, role) for role in config.models}
     resolve_device(common.device)
     resolve_device(common.index_device)
     prompts = prompt_book(config)
     prompts.check(config.method.instructions)
     if config.method.decides:
         digests["boundary_encoder"] = encoder_digest(common.boundary_encoder)
-    encoder = None
+    encoder, dtype = None, "float32"
     if corpus is not None:
-        encoder, found = retrieval_digests(config, corpus)
+        encoder, dtype, found = check_retrieval(config, corpus)
         digests |= found
-    return Inputs(files, questions, corpus, encoder, prompts, digests)
+    return Inputs(files, questions, limit, corpus, encoder, dtype, prompts, digests)
 
 
-def generator_digest(config: RunConfig, role: str) -> str | None:
-    """Digest of a role's model files; None for a server's model, whose files are out of sight."""
-    if config.roles[role].backend == "openai":
+def check_generator(config: RunConfig, role: str) -> str | None:
+    """Check a role's model; the digest of its files, None for a server's model, whose files are out of sight."""
+    name, settings = config.models[role], config.roles[role]
+    if settings.backend == "openai":
         return None
-    check_model(config.models[role])
-    return model_digest(config.models[role])
+    check_model(name)
+    try:
+        check_room(settings.max_new_tokens, positions(name), f"the context length of {name}")
+    except UsageError as error:
+        raise UsageError(f"{role}: {error}") from None
+    return model_digest(name)
 
 
-def retrieval_digests(config: RunConfig, corpus: Corpus) -> tuple[str | None, dict[str, str | None]]:
-    """The encoder of the retrieval and the digests of what it uses; a given index must belong to corpus and encoder."""
-    if config.common.index is None:
-        name = config.common.encoder or DEFAULT_ENCODER
-        return name, {"encoder": encoder_digest(name), "index": None}
-    index = read_index(Path(config.common.index))
+def positions(name: str) -> int | None:
+    """The context length that a model's config.json tells; None where it tells none, or is not there yet (the embedded model's)."""
+    file = model_folder(name) / "config.json"
+    if not file.is_file():
+        return None
+    config = json.loads(file.read_text(encoding="utf-8"))
+    text = config.get("text_config") or config  # a model of several modalities keeps its language model's apart
+    return text.get("max_position_embeddings") or text.get("n_positions")
+
+
+def check_retrieval(config: RunConfig, corpus: Corpus) -> tuple[str | None, str, dict[str, str | None]]:
+    """The encoder of the retrieval, its dtype, and the digests of what it uses; a given index must belong to corpus and encoder."""
+    common = config.common
+    if common.index is None:
+        name = common.encoder or DEFAULT_ENCODER
+        return name, "float32", {"encoder": encoder_digest(name), "index": None}
+    index = read_index(Path(common.index))
     index.check_matches(corpus_digest=corpus.digest)
     if index.encoder is None:
-        return None, {"encoder": None, "index": index.digest}
-    name = config.common.encoder or index.encoder
-    index.check_matches(encoder_digest=encoder_digest(name, index.options["dtype"]))
-    return name, {"encoder": index.encoder_digest, "index": index.digest}
+        for given, value in (("--encoder", common.encoder), ("--index-device", common.index_device != "cpu" and common.index_device)):
+            if value:
+                raise UsageError(f"{given} is {value}, and --index {common.index} is a {index.kind} index, which has no vectors: leave one of them out")
+        return None, "float32", {"encoder": None, "index": index.digest}
+    name, dtype = common.encoder or index.encoder, index.options["dtype"]
+    index.check_matches(encoder_digest=encoder_digest(name, dtype))
+    return name, dtype, {"encoder": index.encoder_digest, "index": index.digest}
 
 
 def prompt_book(config: RunConfig) -> PromptBook:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from evoctx_torch.errors import MissingExtra, UsageError
 from evoctx_torch.evaluation.config import RunConfig
-from evoctx_torch.evaluation.folder import replace
 from evoctx_torch.operations import Question
 from evoctx_torch.options import option
+from evoctx_torch.paths import check_writable, replace
 
 if TYPE_CHECKING:
     import torch
@@ -72,6 +72,7 @@ def profile(config: RunConfig, options: ProfileOptions, out: Path, report: Repor
 
 def check_folder(out: Path) -> None:
     """Raise `UsageError` unless `out` is new, empty, or holds an earlier profile, which is then replaced."""
+    check_writable(out)
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; expected a folder")
     if out.is_dir() and (others := sorted({p.name for p in out.iterdir()} - set(FILES))):

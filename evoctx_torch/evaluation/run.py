@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evoctx_torch.analysis.report import write_report
 from evoctx_torch.evaluation.config import RunConfig
 from evoctx_torch.evaluation.folder import Lines, RunFolder
 from evoctx_torch.evaluation.inputs import Inputs, check_inputs, record
@@ -35,14 +36,16 @@ class Interrupted(Exception):
 def evaluate(config: RunConfig, out: Path, *, label: str | None = None) -> Outcome:
     """Answer the questions of a configuration and write the run's folder (design, section 5).
 
-    A finished run is left as it is and no model is loaded; finished questions of an interrupted one are not answered
+    A finished run is left as it is and no model is loaded (a report that is missing is written again); finished questions of an interrupted one are not answered
     again. Raises `UsageError` before anything is written, `Interrupted` after Ctrl-C.
     """
     inputs = check_inputs(config)
     folder, asked = RunFolder(out), [question.id for question in inputs.questions]
     resolved = record(config, inputs)
-    folder.check(resolved)
+    folder.check(resolved | {"limit": inputs.limit})
     if folder.complete(asked):
+        if not folder.report.exists():
+            write_report(out)
         return Outcome(out, folder.read_config(), folder.read_metrics(), 0)
     done = folder.done()
     todo = [question for question in inputs.questions if question.id not in done]
@@ -52,7 +55,6 @@ def evaluate(config: RunConfig, out: Path, *, label: str | None = None) -> Outco
         raise Interrupted(out, len(rows), len(asked))
     metrics = summarize(rows, timing(seconds, rows, todo), measured=getattr(config.options, "actions", "signals") == "signals")
     folder.finish(metrics)
-    from evoctx_torch.analysis.report import write_report
     write_report(out)
     return Outcome(out, resolved, metrics, len(todo))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from evoctx_torch.data.checks import require_golds, require_new
@@ -11,7 +10,7 @@ from evoctx_torch.data.jsonl import read_jsonl
 from evoctx_torch.errors import UsageError
 from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
 from evoctx_torch.metrics.multihoprag import multihoprag_acc
-from evoctx_torch.paths import check_writable
+from evoctx_torch.paths import check_writable, replace
 
 
 def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
@@ -22,9 +21,9 @@ def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
     an empty prediction is no answer and scores 0, as in the run's own columns.
     """
     source, out = Path(source), Path(out)
+    check_writable(out)
     if out.is_dir() or out.resolve() == source.resolve():
         raise UsageError(f"--out {out} is {'a folder' if out.is_dir() else 'the file to be scored'}; expected another file")
-    check_writable(out)
     rows, lines = [], {}
     for number, row in read_jsonl(source, {"id": str, "prediction": str, "golden_answers": list}):
         line = f"{source} line {number}"
@@ -32,16 +31,6 @@ def score_file(source: Path | str, out: Path | str) -> dict[str, float]:
         golds = require_golds(row, line, blank=True)
         failed = not row["prediction"] and "finish_reason" in row
         rows.append({"id": row["id"], **score_answers(row["prediction"], golds, failed=failed)})
-    _write(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    replace(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     means = {name: sum(row[name] for row in rows) / len(rows) for name in ANSWER_METRICS}
     return {"questions": len(rows), **means, "multihoprag_acc": multihoprag_acc([row["multihoprag_hit"] for row in rows])}
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)

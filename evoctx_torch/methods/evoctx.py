@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evoctx_torch.errors import UsageError
 from evoctx_torch.evidence import BoundaryCaps
 from evoctx_torch.methods.base import Episode, Method, Steps
 from evoctx_torch.methods.replies import UNPARSABLE, action_word, one_line, reasoning
@@ -44,6 +45,11 @@ class EvoCtxOptions:
     trace: bool = option(True, "ask for a trace; without it the newest sub-query is measured (ablation)", paper="on")
     actions: str = option("signals", "who chooses: the signals, the model's own action word, or always the same (ablations)", paper="signals",
                           choices=("signals", "model", "retrieve-only", "think-only"))
+
+    def check(self) -> None:
+        """Without a trace there is no reply, and so no action word to obey."""
+        if self.actions == "model" and not self.trace:
+            raise UsageError("--actions model obeys the word in the decider's reply, and --no-trace asks for none: leave one of them out")
 
     def rule(self) -> NoveltyRule:
         """How distances become an action."""

@@ -20,6 +20,8 @@ from evoctx_torch.operations import Generate, Passage
 from evoctx_torch.transcript import Prompt, Segment
 
 FAMILIES = ("chat", "completion")
+ITEMS = ("passage", "subquery", "extract")  # templates of the evidence
+SAMPLE = "Which <sample> & 'question' is this?"  # what no template holds by itself, and what an escape or a filter would change
 HERE = Path(__file__).parent
 
 
@@ -37,7 +39,7 @@ class Family:
         self.name = name
         self.chat = name == "chat"
         # A user's folder may hold one set of files, or a sub-folder a family.
-        own = [folder / name, folder] if folder else []
+        self.own = own = [folder / name, folder] if folder else []
         self.environment = SandboxedEnvironment(
             loader=ChoiceLoader([FileSystemLoader(path) for path in [*own, HERE / name]]),
             autoescape=False, keep_trailing_newline=True, undefined=StrictUndefined, trim_blocks=True,
@@ -54,17 +56,29 @@ class Family:
         segments = (self._head(head, evidence.question), *map(self._item, evidence.items), Segment(last))
         return Prompt(segments, self.chat, self.system), stop
 
-    def check(self, instructions: tuple[str, ...]) -> None:
-        """Render every template once on sample evidence. Raises `UsageError` naming the file and what is wrong."""
-        sample = Evidence("A question?", [Passage("p", "d", "Title", "Title\ntext"), SubQuery("A sub-question?")])
+    def check(self, instructions: tuple[str, ...], head: str = "head") -> None:
+        """Render every template once on sample evidence. Raises `UsageError` naming the file and what is wrong.
+
+        Only the head may be empty: few-shot examples can be left out, and the question may stand in the instruction.
+        """
+        sample = Evidence(SAMPLE, [Passage("p", "d", "Title", "Title\ntext"), SubQuery("A sub-question?"), Extract("A note.")])
         for name in instructions:
             try:
-                self.prompt(name, sample)
+                prompt, _ = self.prompt(name, sample, head)
             except UsageError:
                 raise
             except Exception as error:  # a template can fail in any way that Python can
                 where = f"{error.name}.j2" if isinstance(error, TemplateNotFound) else f"{name}.j2"
                 raise UsageError(f"prompt template {self.name}/{where}: {type(error).__name__}: {error}") from error
+            for file, segment in zip((*ITEMS, name), prompt.segments[1:], strict=True):
+                if not segment.text.strip():
+                    raise UsageError(f"prompt template {self.name}/{file}.j2 renders to nothing; expected text")
+            if SAMPLE not in prompt.text:
+                raise UsageError(f"prompt {self.name}/{name} does not show the question: put {{{{ question }}}} into {head}.j2 or {name}.j2, as it is")
+
+    def files(self, instructions: tuple[str, ...], head: str = "head") -> list[str]:
+        """The files that a run with these instructions looks for."""
+        return [f"{name}.j2" for name in (*(("system",) if self.chat else ()), head, *ITEMS, *instructions)]
 
     def _system(self) -> str | None:
         try:
@@ -116,7 +130,13 @@ class PromptBook:
         prompt, stop = self.of(role).prompt(instruction, evidence, head, **variables)
         return Generate(role, prompt, stop=stop)
 
-    def check(self, instructions: tuple[str, ...]) -> None:
-        """Raise `UsageError` for the first template that does not render."""
-        for family in {id(f): f for f in [self.default, *self.by_role.values()]}.values():
-            family.check(instructions)
+    def check(self, instructions: tuple[str, ...], head: str = "head") -> None:
+        """Raise `UsageError` for the first template that cannot be used, and for a folder of the user's that holds none that is."""
+        families = list({id(f): f for f in [self.default, *self.by_role.values()]}.values())
+        for family in families:
+            family.check(instructions, head)
+        places = {place / file for family in families for place in family.own for file in family.files(instructions, head)}
+        if places and not any(place.is_file() for place in places):
+            names = dict.fromkeys(file for family in families for file in family.files(instructions, head))
+            folders = " or ".join(f"its sub-folder {family.name}" for family in families)
+            raise UsageError(f"--prompts {families[0].own[-1]} holds no template of this run; expected at least one of {', '.join(names)}, there or in {folders}")

@@ -10,12 +10,10 @@ from typing import Protocol
 import torch
 
 from evoctx_torch.errors import UsageError
-from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, check_encoder, encoder_digest, encoder_folder
+from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, DTYPES, check_encoder, encoder_digest, encoder_folder
 from evoctx_torch.retrieval.windows import WINDOWS, Pieces, split
 
 __all__ = ["DEFAULT_ENCODER", "Encoder", "TextEncoder", "check_encoder"]
-
-DTYPES = ("float32", "float16", "bfloat16")
 
 
 class TextEncoder(Protocol):

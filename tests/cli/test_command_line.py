@@ -32,7 +32,7 @@ BASE = ("eval", "evoctx", "--data", "demo", "--generator", "smollm2", "--out", "
     ((*BASE, "--top-k", "0"), "--top-k is 0"), ((*BASE, "--limit", "0"), "--limit is 0"), ((*BASE, "--batch-size", "0"), "--batch-size is 0"),
     ((*BASE, "--temperature", "-1"), "--temperature is -1.0"), ((*BASE, "--signals", "far"), "--signals is 'far'; expected one of hybrid"),
     ((*BASE, "--tail-quantile", "1.5"), "at most 1"), ((*BASE, "--backend", "magic"), "expected one of hf, openai"),
-    ((*BASE, "--backend", "openai"), "needs --base-url"), ((*BASE, "--decider-backend", "openai"), "role decider"),
+    ((*BASE, "--backend", "openai"), "needs --base-url"), ((*BASE, "--decider-backend", "openai"), "decider: --backend openai needs --base-url"),
     ((*BASE, "--decider-top-p", "3"), "decider: --top-p is 3.0"), ((*BASE, "--preset", "dream"), "expected one of evoctx-paper"),
     ((*BASE, "--preset", "naive-rag-paper"), "is for the method naive-rag"), ((*BASE, "--config", "nowhere.toml"), "nowhere.toml"),
     (("eval", "naive-rag", "--data", "demo", "--out", "never"), "--generator is missing"),
@@ -44,6 +44,17 @@ BASE = ("eval", "evoctx", "--data", "demo", "--generator", "smollm2", "--out", "
     (("search", "--index", "i", "--query", "x", "--top-k", "0"), "--top-k is 0"), (("score", "none.jsonl", "--out", "o"), "none.jsonl"),
     (("replay", "no-run", "--id", "q"), "no-run"), (("report", "no-run"), "no-run"), (("index", "no-corpus.jsonl", "--out", "i"), "no-corpus.jsonl"),
     (("index", "c", "--out", "i", "--kind", "magic"), "magic"),
+    ((*BASE, "--no-trace", "--actions", "model"), "--actions model obeys the word in the decider's reply, and --no-trace asks for none"),
+    ((*BASE, "--base-url", "http://h/v1"), "--base-url http://h/v1 (role generator) is for --backend openai"),
+    ((*BASE, "--decider-base-url", "http://h/v1"), "(role decider) is for --backend openai"), ((*BASE, "--decider", ""), "--decider is blank"),
+    ((*BASE[:5], " ", *BASE[6:]), "--generator is blank"), ((*BASE, "--encoder", " "), "--encoder is blank"),
+    ((*BASE, "--boundary-encoder", ""), "--boundary-encoder is blank"),
+    ((*BASE, "--max-new-tokens", "64", "--context-length", "64"), "--max-new-tokens is 64; expected less than 64 (--context-length)"),
+    ((*BASE, "--context-length", "100", "--decider-max-new-tokens", "200"), "decider: --max-new-tokens is 200; expected less than 100"),
+    ((*BASE, "--index-fp16"), "add --index-device cuda"), ((*BASE, "--request-timeout", "0"), "--request-timeout is 0.0; expected greater than 0"),
+    ((*BASE[:-1], "n" * 300), "a name of 300 bytes; expected at most 240"), ((*BASE[:-1], f"new/{'n' * 300}/run"), "a name of 300 bytes"),
+    ((*BASE, "--index", "n" * 300), "too long"), (("score", "s", "--out", "n" * 300), "a name of 300 bytes"),
+    (("search", "--index", "i", "--query", "caf\udce9"), "'caf\\udce9' is not valid UTF-8"), ((*BASE[:-1], "caf\udce9"), "is not valid UTF-8"),
 ])
 def test_wrong_calls_say_what_to_change_in_one_line(capsys, tmp_path, monkeypatch, argv, words):
     monkeypatch.chdir(tmp_path)
@@ -103,13 +114,33 @@ def test_the_configuration_of_any_run_is_a_configuration_file(tmp_path):
 
 @pytest.mark.parametrize(("name", "text", "words"), [
     ("c.toml", "top_q = 3", "'top_q', which is no option of evoctx"), ("c.toml", "top_k = ", "flat TOML"), ("c.toml", "top_k = 'x'", "--top-k is 'x'"),
-    ("c.toml", "top_k = true", "--top-k is True"), ("c.json", "[1]", "config.json of a run"), ("c.toml", 'method = "naive-rag"', "for the method naive-rag"),
+    ("c.toml", "top_k = true", "--top-k is True; expected a whole number"), ("c.toml", "generator = 5", "--generator is 5; expected text"),
+    ("c.toml", "tau_near = true", "--tau-near is True; expected a number"), ("c.toml", "refill = 1", "--refill is 1; expected true or false"),
+    ("c.toml", "refill = 'yes'", "--refill is 'yes'; expected true or false"), ("c.toml", "rounds = 2.0", "--rounds is 2.0; expected a whole number"),
+    ("c.toml", "decider = ['a']", "--decider is ['a']; expected text"), ("c.toml", "[data]\nx = 1", "--data is {'x': 1}; expected text"), ("c.json", "[1]", "config.json of a run"), ("c.toml", 'method = "naive-rag"', "for the method naive-rag"),
 ])
 def test_bad_configuration_files_are_refused(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
     with pytest.raises(UsageError) as error:
-        resolve("evoctx", {"generator": "smollm2"}, config=tmp_path / name)
+        resolve("evoctx", {} if "generator" in text else {"generator": "smollm2"}, config=tmp_path / name)
     assert words in str(error.value)
+
+
+def test_a_configuration_file_may_hold_every_type(tmp_path):
+    (tmp_path / "c.toml").write_text('generator = "g"\ntau_near = 1\ntau_tail = 0.5\nrefill = false\nrounds = 3\n')
+    config = resolve("evoctx", {"prompts": tmp_path}, config=tmp_path / "c.toml")
+    assert (config.options.tau_near, config.options.tau_tail, config.options.refill, config.options.rounds) == (1.0, 0.5, False, 3)
+    assert config.common.prompts == str(tmp_path)
+
+
+def test_an_address_serves_every_role_that_has_no_own():
+    one, two = "http://one/v1", "http://two/v1"
+    both = resolve("evoctx", {"generator": "g", "base_url": one, "decider_backend": "openai"})
+    assert both.roles["decider"].base_url == one and both.roles["generator"].backend == "hf"
+    again = resolve("evoctx", {name: value for name, value in both.flat().items() if name != "method"})
+    assert again.flat() == both.flat()
+    with pytest.raises(UsageError, match=r"--base-url http://one/v1 \(role generator\) is for --backend openai"):
+        resolve("evoctx", {"generator": "g", "base_url": one, "decider_backend": "openai", "decider_base_url": two})
 
 
 def test_every_preset_resolves():

@@ -223,6 +223,18 @@ def test_any_two_files(tmp_path: Path) -> None:
     assert resolve(queries=folder / "queries.jsonl", corpus=corpus).name == "nq"
 
 
+def test_without_retrieval_no_corpus_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "nq").mkdir()
+    queries = write(tmp_path / "nq", GOOD)
+    for call in ({"data": tmp_path / "nq"}, {"queries": queries}):
+        found = resolve(**call, retrieves=False)
+        assert (found.name, found.queries, found.corpus) == ("nq", queries, None)
+    for call, words in (({"data": tmp_path}, "queries.jsonl: no such file"), ({}, "), or --queries FILE")):
+        with pytest.raises(UsageError) as caught:
+            resolve(**call, retrieves=False)
+        assert words in str(caught.value) and "corpus" not in str(caught.value)
+
+
 def test_the_packaged_world() -> None:
     found = resolve("demo")
     assert found.name == "demo"

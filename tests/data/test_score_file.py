@@ -79,7 +79,7 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: py
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("evoctx_torch.evaluation.score.os.replace", full)
+    monkeypatch.setattr("os.replace", full)
     with pytest.raises(OSError, match="no space"):
         score_file(source, out)
     assert out.read_text() == "old"
