@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.metrics.rouge import ROUGE_METRICS, rouge, rouge_scorer
@@ -49,3 +49,9 @@ class LongAnswers:
             for row, value in zip(rows, self._bertscore.score(predictions, golds), strict=True):
                 row["bertscore"] = value
         return rows
+
+    def add_to(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add the columns to lines of `predictions.jsonl`."""
+        scores = self.score([row["prediction"] for row in rows], [row["golden_answers"] for row in rows])
+        for row, columns in zip(rows, scores, strict=True):
+            row |= columns

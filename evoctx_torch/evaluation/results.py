@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
+from evoctx_torch.evaluation.long_answers import LONG_METRICS
 from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
 from evoctx_torch.metrics.bootstrap import mean_ci
 from evoctx_torch.metrics.evidence import evidence_recall, gold_passages
 from evoctx_torch.metrics.extract import extract
-from evoctx_torch.metrics.multihoprag import acc_from_share
-from evoctx_torch.operations import RETRIEVE, THINK
+from evoctx_torch.metrics.multihoprag import MULTIHOPRAG_RANKING, acc_from_share, gold_facts, multihoprag_ranking
+from evoctx_torch.metrics.ranking import RETRIEVAL_METRICS, score_ranking
+from evoctx_torch.operations import RETRIEVE, THINK, Passage
 from evoctx_torch.trajectory import Trajectory
 
 COUNTS = ("retrieval_calls", "retrieved_passages", "unique_passages", "llm_calls", "prompt_tokens", "computed_prompt_tokens",
           "completion_tokens", "rounds")
-SCORES = (*ANSWER_METRICS, "evidence_recall")
+SCORES = (*ANSWER_METRICS, "evidence_recall", *RETRIEVAL_METRICS)
+SOMETIMES = (*LONG_METRICS, *MULTIHOPRAG_RANKING, "turns")  # columns of some runs, data sets or methods only
 LOPSIDED = 0.95  # a share of one action above this is worth a warning (PAPERS section 1: saturating thresholds)
 
 
@@ -27,30 +31,42 @@ def prediction_row(record: Trajectory, rule: str) -> dict[str, Any]:
     reason = record.finish_reason
     if record.answer is not None and not prediction and reason == record.answer.finish_reason:
         reason = "empty"
-    recall = evidence_recall((p.id for p in record.passages), gold_passages(question.metadata))
     return {
         "id": question.id, "question": question.text, "golden_answers": list(question.golden_answers),
         "prediction": prediction, "raw_answer": raw,
-        **score_answers(prediction, question.golden_answers, failed=not prediction), "evidence_recall": recall,
+        **score_answers(prediction, question.golden_answers, failed=not prediction),
+        **retrieval_columns(question.metadata, record.passages),
         "actions": record.actions, **record.counts(), **record.columns, "finish_reason": reason, "error": record.error,
     }
+
+
+def retrieval_columns(metadata: Mapping[str, Any], passages: Sequence[Passage]) -> dict[str, float | None]:
+    """How well `passages`, all that an episode retrieved in their order, hold a question's gold; None where it has none."""
+    gold, ranked, facts = gold_passages(metadata), [p.id for p in passages], gold_facts(metadata)
+    columns = {"evidence_recall": evidence_recall(ranked, gold), **score_ranking(ranked, gold)}
+    if facts is None:
+        return columns
+    return columns | (multihoprag_ranking([p.contents for p in passages], facts) or dict.fromkeys(MULTIHOPRAG_RANKING))
 
 
 def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float], *, measured: bool = True) -> dict[str, Any]:
     """`metrics.json`: means with bootstrap 95 % intervals, failures, action shares; all but `timing` is reproducible.
 
-    `measured`: the actions came from the signals, so that one action everywhere is worth a warning. A metric that no question has (evidence recall without gold passages) is left out.
+    `measured`: the actions came from the signals, so that one action everywhere is worth a warning. A metric that no
+    question has (evidence recall without gold passages) is left out.
     """
     summary: dict[str, Any] = {"questions": len(rows), "failures": failures(rows)}
-    for name in (*SCORES, *COUNTS):
-        values = [row[name] for row in rows if row[name] is not None]
-        if values:
+    columns = {name: [row[name] for row in rows] for name in (*SCORES, *COUNTS)}
+    columns |= {name: [row.get(name) for row in rows] for name in SOMETIMES}
+    for name, column in columns.items():
+        if values := [value for value in column if value is not None]:
             summary[name] = interval(values)
     if rows:
         summary["multihoprag_acc"] = interval([row["multihoprag_hit"] for row in rows], acc_from_share)
     actions = [action for row in rows for action in row["actions"]]
     summary["think_ratio"] = actions.count(THINK) / len(actions) if actions else None
-    summary["action_share_by_round"] = action_share(row["actions"] for row in rows)
+    rounds = action_counts(row["actions"] for row in rows)
+    summary["think_ratio_by_round"], summary["action_share_by_round"] = think_ratios(rounds), action_shares(rounds)
     summary["warnings"] = warnings(actions) if measured else []
     summary["timing"] = dict(timing)
     return summary
@@ -67,15 +83,26 @@ def failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return dict(sorted(Counter(row["finish_reason"] for row in rows if row["error"] or not row["prediction"]).items()))
 
 
-def action_share(actions: Iterable[Sequence[str]]) -> list[dict[str, Any]]:
-    """The share of each action by round, over the questions that reached it."""
-    columns: list[Counter[str]] = []
+def action_counts(actions: Iterable[Sequence[str]]) -> list[Counter[str]]:
+    """How often each action was taken, by round, over the questions that reached it."""
+    rounds: list[Counter[str]] = []
     for row in actions:
         for i, action in enumerate(row):
-            if i == len(columns):
-                columns.append(Counter())
-            columns[i][action] += 1
-    return [{"round": i, RETRIEVE: c[RETRIEVE] / c.total(), THINK: c[THINK] / c.total(), "count": c.total()} for i, c in enumerate(columns, 1)]
+            if i == len(rounds):
+                rounds.append(Counter())
+            rounds[i][action] += 1
+    return rounds
+
+
+def action_shares(rounds: Sequence[Counter[str]]) -> list[dict[str, Any]]:
+    """The share of each action in each round."""
+    return [{"round": i, RETRIEVE: c[RETRIEVE] / c.total(), THINK: c[THINK] / c.total(), "count": c.total()} for i, c in enumerate(rounds, 1)]
+
+
+def think_ratios(rounds: Sequence[Counter[str]]) -> list[dict[str, Any]]:
+    """The think ratio had every question stopped after round N at the latest: THINK / all actions of the first N rounds."""
+    so_far = accumulate(rounds)
+    return [{"round": i, "think_ratio": c[THINK] / c.total(), "count": c.total()} for i, c in enumerate(so_far, 1)]
 
 
 def warnings(actions: Sequence[str]) -> list[str]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MULTIHOPRAG_RANKING = ("multihoprag_hits@4", "multihoprag_hits@10", "multihoprag_mrr@10", "multihoprag_map@10")
+"""The keys of `multihoprag_ranking`, in this order."""
 
 _TEMPLATE = re.compile(r'The answer to the question is "(.*?)"')
 
@@ -29,6 +33,14 @@ def acc_from_share(p: float) -> float:
     return 1 / (3 - 2 * p)
 
 
+def gold_facts(metadata: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The texts under `evidence` of a question's metadata (`[{"fact": …}, …]`, that data set's own gold); None elsewhere."""
+    evidence = metadata.get("evidence")
+    if not isinstance(evidence, list) or not all(isinstance(item, dict) and isinstance(item.get("fact"), str) for item in evidence):
+        return None
+    return tuple(item["fact"] for item in evidence)
+
+
 def multihoprag_ranking(retrieved: Sequence[str], golds: Sequence[str]) -> dict[str, float] | None:
     """Hits@4, Hits@10, MRR@10 and the non-standard MAP@10 over texts, best first; None when there is no gold.
 
@@ -46,12 +58,8 @@ def multihoprag_ranking(retrieved: Sequence[str], golds: Sequence[str]) -> dict[
         first = first or (rank if matched else 0)
         gain += len(matched - found) / rank
         found |= matched
-    return {
-        "multihoprag_hits@4": float(1 <= first <= 4),
-        "multihoprag_hits@10": float(first >= 1),
-        "multihoprag_mrr@10": 1 / first if first else 0.0,
-        "multihoprag_map@10": gain / min(len(needles), 10),
-    }
+    values = float(1 <= first <= 4), float(first >= 1), 1 / first if first else 0.0, gain / min(len(needles), 10)
+    return dict(zip(MULTIHOPRAG_RANKING, values, strict=True))
 
 
 def _squeeze(text: str) -> str:

@@ -8,6 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+RETRIEVAL_METRICS = ("hits@4", "hits@10", "mrr@10", "map@10")
+"""The columns of `score_ranking`, in this order."""
+
+
+def score_ranking(ranked: Sequence[str], gold: Collection[str]) -> dict[str, float | None]:
+    """The retrieval columns of one question, each in [0, 1], None without gold."""
+    values = hits_at(ranked, gold, 4), hits_at(ranked, gold, 10), reciprocal_rank(ranked, gold), average_precision(ranked, gold)
+    return dict(zip(RETRIEVAL_METRICS, values, strict=True))
+
 
 def hits_at(ranked: Sequence[str], gold: Collection[str], k: int) -> float | None:
     """1 if any gold is among the first k."""

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from evoctx_torch.errors import UsageError
+from evoctx_torch.evaluation.long_answers import LongAnswers
 from evoctx_torch.evaluation.score import score_file
 from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
+from evoctx_torch.metrics.rouge import ROUGE_METRICS
 
 
 def write(path: Path, rows: list[dict]) -> Path:
@@ -44,6 +46,16 @@ def test_an_empty_prediction_of_a_run_is_no_answer(tmp_path: Path) -> None:
     assert official == {"id": "a", **score_answers("", ["A"])}
     assert {value for name, value in run.items() if name != "id"} == {0.0}
     assert official["em"] == 1
+
+
+def test_metrics_of_long_answers_follow_the_others(tmp_path: Path) -> None:
+    source = write(tmp_path / "p.jsonl", [{"id": "a", "prediction": "the river rises", "golden_answers": ["x", "The river"]},
+                                          {"id": "b", "prediction": "", "golden_answers": ["y"]}])
+    means = score_file(source, tmp_path / "s.jsonl", LongAnswers(["rouge"]))
+    rows = read(tmp_path / "s.jsonl")
+    assert [list(row) for row in rows] == [["id", *ANSWER_METRICS, *ROUGE_METRICS]] * 2
+    assert rows[0]["rouge1"] == pytest.approx(0.8) and rows[1]["rouge1"] == 0
+    assert means["rouge1"] == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize(("rows", "words"), [
