@@ -7,9 +7,10 @@ strings: `{% set stop = ["\\n"] %}` at its top.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from jinja2 import ChoiceLoader, FileSystemLoader, StrictUndefined, Template, TemplateNotFound
 from jinja2.sandbox import SandboxedEnvironment
@@ -19,6 +20,7 @@ from evoctx_torch.evidence import Evidence, Extract, Item, Line, SubQuery
 from evoctx_torch.operations import Generate, Passage
 from evoctx_torch.transcript import Prompt, Segment
 
+T = TypeVar("T")
 FAMILIES = ("chat", "completion")
 ITEMS = ("passage", "subquery", "extract")  # templates of the evidence
 SAMPLE = "Which <sample> & 'question' is this?"  # what no template holds by itself, and what an escape or a filter would change
@@ -61,20 +63,27 @@ class Family:
 
         Only the head may be empty: few-shot examples can be left out, and the question may stand in the instruction.
         """
-        sample = Evidence(SAMPLE, [Passage("p", "d", "Title", "Title\ntext"), SubQuery("A sub-question?"), Extract("A note.")])
+        items = Passage("p", "d", "Title", "Title\ntext"), SubQuery("A sub-question?"), Extract("A note.")
+        self._try(head, self._head, head, SAMPLE)
+        texts = {name: self._try(name, self._item, item).text for name, item in zip(ITEMS, items, strict=True)}
         for name in instructions:
-            try:
-                prompt, _ = self.prompt(name, sample, head)
-            except UsageError:
-                raise
-            except Exception as error:  # a template can fail in any way that Python can
-                where = f"{error.name}.j2" if isinstance(error, TemplateNotFound) else f"{name}.j2"
-                raise UsageError(f"prompt template {self.name}/{where}: {type(error).__name__}: {error}") from error
-            for file, segment in zip((*ITEMS, name), prompt.segments[1:], strict=True):
-                if not segment.text.strip():
-                    raise UsageError(f"prompt template {self.name}/{file}.j2 renders to nothing; expected text")
+            prompt, _ = self._try(name, self.prompt, name, Evidence(SAMPLE, list(items)), head)
+            texts[name] = prompt.segments[-1].text
             if SAMPLE not in prompt.text:
                 raise UsageError(f"prompt {self.name}/{name} does not show the question: put {{{{ question }}}} into {head}.j2 or {name}.j2, as it is")
+        for name, text in texts.items():
+            if not text.strip():
+                raise UsageError(f"prompt template {self.name}/{name}.j2 renders to nothing; expected text")
+
+    def _try(self, name: str, render: Callable[..., T], *arguments: object) -> T:
+        """What `render` returns; whatever is wrong is said of the template `name`."""
+        try:
+            return render(*arguments)
+        except UsageError:
+            raise
+        except Exception as error:  # a template can fail in any way that Python can
+            where = error.name if isinstance(error, TemplateNotFound) else f"{name}.j2"
+            raise UsageError(f"prompt template {self.name}/{where}: {type(error).__name__}: {error}") from error
 
     def files(self, instructions: tuple[str, ...], head: str = "head") -> list[str]:
         """The files that a run with these instructions looks for."""

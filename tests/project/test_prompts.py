@@ -39,13 +39,47 @@ def test_a_users_folder_comes_first(tmp_path):
 
 @pytest.mark.parametrize(("text", "words"), [
     ("{{ 1 / 0 }}", "ZeroDivisionError"), ('{% set stop = "abc" %}x', "expected a list of non-empty strings"), ("{% set stop = [1] %}x", "stop is [1]"),
-    ("{{ nothing }}", "'nothing' is undefined"), ("{% if %}", "TemplateSyntaxError"), ("{{ question.__class__.__mro__ }}", "unsafe"),
+    ("", "renders to nothing"), (" \n", "renders to nothing"), ("{% if false %}x{% endif %}", "renders to nothing"), ("{{ nothing }}", "'nothing' is undefined"), ("{% if %}", "TemplateSyntaxError"), ("{{ question.__class__.__mro__ }}", "unsafe"),
 ])
 def test_a_broken_template_is_refused_with_its_name(tmp_path, text, words):
     (tmp_path / "answer.j2").write_text(text)
     with pytest.raises(UsageError, match=r"chat/answer\.j2") as error:
         PromptBook(Family("chat", tmp_path)).check(("answer",))
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["head", "passage", "ask"])
+def test_the_template_at_fault_is_named_and_no_other(tmp_path, name):
+    (tmp_path / f"{name}.j2").write_text("{{ nothing }}")
+    with pytest.raises(UsageError, match=rf"chat/{name}\.j2: UndefinedError"):
+        Family("chat", tmp_path).check(("answer", "ask"))
+    with pytest.raises(UsageError, match=r"chat/nowhere\.j2: TemplateNotFound"):
+        Family("chat").check(("nowhere",))
+
+
+@pytest.mark.parametrize("text", ["Answer:", "{{ question | upper }}", "{{ question | e }}", "Question: {{ question[:10] }}"])
+def test_a_prompt_that_does_not_show_the_question_is_refused(tmp_path, text):
+    (tmp_path / "answer.j2").write_text(text)
+    with pytest.raises(UsageError, match=r"prompt completion/answer does not show the question: put \{\{ question \}\} into head\.j2 or answer\.j2"):
+        Family("completion", tmp_path).check(("answer",))
+    Family("chat", tmp_path).check(("answer",))  # whose head shows it
+
+
+@pytest.mark.parametrize("name", ["passage", "subquery", "extract"])
+def test_evidence_that_is_not_shown_is_refused_and_an_empty_head_is_not(tmp_path, name):
+    (tmp_path / "head.j2").write_text("")
+    Family("completion", tmp_path).check(("answer", "decide", "ask"))
+    (tmp_path / f"{name}.j2").write_text("\n")
+    with pytest.raises(UsageError, match=rf"completion/{name}\.j2 renders to nothing"):
+        Family("completion", tmp_path).check(("answer",))
+
+
+def test_a_system_message_alone_is_a_template_of_the_chat_family_only(tmp_path):
+    (tmp_path / "system.j2").write_text("Be brief.")
+    chat, completion = Family("chat", tmp_path), Family("completion", tmp_path)
+    PromptBook(chat, {"decider": completion}).check(("answer",))
+    with pytest.raises(UsageError, match=r"holds no template of this run.* its sub-folder completion"):
+        PromptBook(completion).check(("answer",))
 
 
 def test_unknown_families_and_folders_are_refused(tmp_path):
