@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn, get_args, get_type_hints
 
@@ -16,12 +16,23 @@ NO_DEFAULTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations that raises `UsageError` instead of printing a screenful."""
+    """A parser without abbreviations that raises `UsageError` instead of printing a screenful.
 
-    def __init__(self, *args: Any, **how: Any) -> None:
+    `fill` adds its arguments when it is first used: what is not asked for costs nothing and cannot fail.
+    """
+
+    def __init__(self, *args: Any, fill: Callable[[Parser], None] | None = None, **how: Any) -> None:
         width = max(80, min(shutil.get_terminal_size().columns, 200))
         how.setdefault("formatter_class", lambda prog: argparse.HelpFormatter(prog, max_help_position=36, width=width))
         super().__init__(*args, allow_abbrev=False, **how)
+        self._fill = fill
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None) -> Any:
+        """As argparse's, after `fill`."""
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see `{self.prog} --help`)")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from evoctx_torch.cli.arguments import Parser, add_options
 from evoctx_torch.evaluation.config import EvalOptions, ModelOptions, other_roles, presets, resolve
 from evoctx_torch.methods import METHODS, Method, Modules
+from evoctx_torch.methods.registry import package
 from evoctx_torch.options import flag
 
 RESERVED = {"run", "out", "config", "preset", "method"}
@@ -17,18 +20,29 @@ RESERVED = {"run", "out", "config", "preset", "method"}
 def add(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command, with one parser a method."""
     parser = commands.add_parser("eval", help="evaluate a method on a data set", description="Evaluate a method on a data set.")
+    add_methods(parser, run_eval, "eval", "RUN", "the run's folder; the same command continues or repeats it")
+
+
+def add_methods(
+    parser: Parser, run: Callable[[argparse.Namespace], int], command: str, out: str, out_help: str, extra: Callable[[Parser], None] = lambda one: None
+) -> None:
+    """One parser a method: `--out` and every option of the method's evaluation, and what `extra` adds. Each is made when it is used."""
     methods = parser.add_subparsers(title="methods", metavar="METHOD", dest="method", required=True, parser_class=Parser)
-    for method in METHODS.values():
-        one = add_method(methods, method, "eval", "RUN", "the run's folder; the same command continues or repeats it")
-        one.set_defaults(run=run_eval)
+
+    def fill(one: Parser, name: str) -> None:
+        add_method(one, METHODS[name], command, out, out_help)
+        extra(one)
+        one.set_defaults(run=run)
+
+    for name in METHODS:
+        summary = METHODS.own[name].summary if name in METHODS.own else f"from the package {package(METHODS.others()[name][0])}"
+        methods.add_parser(name, help=summary, fill=partial(fill, name=name))
 
 
-def add_method(methods: argparse._SubParsersAction[Parser], method: Method, command: str, out: str, out_help: str) -> Parser:
-    """One method's parser of a command that runs methods: `--out` and every option of the method's evaluation."""
-    one = methods.add_parser(
-        method.name, help=method.summary, usage=f"evoctx {command} {method.name} --data DIR --generator MODEL --out {out} [options]",
-        description=f"{method.name}: {method.summary}. Source: {method.source}.",
-    )
+def add_method(one: Parser, method: Method, command: str, out: str, out_help: str) -> None:
+    """A method's options, and what its --help says."""
+    one.usage = f"evoctx {command} {method.name} --data DIR --generator MODEL --out {out} [options]"
+    one.description = f"{method.name}: {method.summary}. Source: {method.source}."
     run = one.add_argument_group("the run")
     run.add_argument("--out", required=True, type=Path, metavar="DIR", help=out_help)
     run.add_argument("--config", type=Path, metavar="FILE", help="TOML file with options, or the config.json of a run")
@@ -43,7 +57,6 @@ def add_method(methods: argparse._SubParsersAction[Parser], method: Method, comm
         default = "required" if role in method.required else "default: the generator"
         group.add_argument(flag(role), metavar="TEXT", default=argparse.SUPPRESS, help=f"model of the role {role} [{default}]")
         add_options(one, ModelOptions, f"settings of the {role}", prefix=role, inherit="generator", defaults=method.defaults.get(role, {}))
-    return one
 
 
 def run_eval(arguments: argparse.Namespace) -> int:

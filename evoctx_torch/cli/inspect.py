@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evoctx_torch.cli.arguments import Parser
 from evoctx_torch.errors import UsageError
+from evoctx_torch.methods import METHODS, get_method
 
 
 def add(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -27,13 +28,21 @@ def run_ls(arguments: argparse.Namespace) -> int:
     """Print the lists."""
     from evoctx_torch.data.datasets import PACKAGED
     from evoctx_torch.evaluation.config import presets
-    from evoctx_torch.methods import METHODS
     print("methods")
-    for method in METHODS.values():
-        print(f"  {method.name:<14} {method.summary} ({method.source}; roles: {', '.join(method.roles)})")
+    for name in METHODS:
+        print(f"  {name:<14} {told(name)}")
     print("presets\n" + "\n".join(f"  {name}" for name in presets()))
     print("data sets\n" + "\n".join(f"  {name:<14} {folder}" for name, folder in PACKAGED.items()))
     return 0
+
+
+def told(name: str) -> str:
+    """A method in one line; of another package's that cannot be used, why."""
+    try:
+        method = get_method(name)
+    except UsageError as error:
+        return f"cannot be used: {error}"
+    return f"{method.summary} ({method.source}; roles: {', '.join(method.roles)})"
 
 
 def run_replay(arguments: argparse.Namespace) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 
 from evoctx_torch.cli.arguments import Parser, add_options
-from evoctx_torch.cli.evaluate import RESERVED, add_method
+from evoctx_torch.cli.evaluate import RESERVED, add_methods
 from evoctx_torch.evaluation.config import resolve
 from evoctx_torch.evaluation.profile import ProfileOptions, profile
-from evoctx_torch.methods import METHODS
 from evoctx_torch.options import typed
 
 
@@ -16,11 +15,8 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command, with one parser a method."""
     text = "Run a method's first ticks under torch.profiler: time by phase and by operator, a Chrome trace and a roofline."
     parser = commands.add_parser("profile", help="profile a method's ticks by phase and operator", description=text)
-    methods = parser.add_subparsers(title="methods", metavar="METHOD", dest="method", required=True, parser_class=Parser)
-    for method in METHODS.values():
-        one = add_method(methods, method, "profile", "DIR", "folder of trace.json, phases.json and roofline.png; an earlier profile in it is replaced")
-        add_options(one, ProfileOptions, "the profile")
-        one.set_defaults(run=run_profile)
+    out = "folder of trace.json, phases.json and roofline.png; an earlier profile in it is replaced"
+    add_methods(parser, run_profile, "profile", "DIR", out, lambda one: add_options(one, ProfileOptions, "the profile"))
 
 
 def run_profile(arguments: argparse.Namespace) -> int:

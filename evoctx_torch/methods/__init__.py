@@ -8,12 +8,13 @@ from evoctx_torch.methods.closed_book import CLOSED_BOOK
 from evoctx_torch.methods.evoctx import EVOCTX
 from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.methods.naive_rag import NAIVE_RAG
+from evoctx_torch.methods.registry import Methods
 
-METHODS: dict[str, Method] = {m.name: m for m in (CLOSED_BOOK, NAIVE_RAG, EVOCTX)}
+METHODS = Methods((CLOSED_BOOK, NAIVE_RAG, EVOCTX))
 
 
 def get_method(name: str) -> Method:
-    """The method of that name. Raises `UsageError` that lists the known ones."""
+    """The method of that name. Raises `UsageError` that lists the known ones, or says what is wrong with another package's."""
     if name not in METHODS:
         raise UsageError(f"no method is named {name!r}; expected one of {', '.join(METHODS)}")
     return METHODS[name]
