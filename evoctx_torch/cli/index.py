@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from evoctx_torch.cli.arguments import Parser
-
-KINDS = ("flat", "bm25")
+from evoctx_torch.errors import UsageError
+from evoctx_torch.retrieval.folder import KINDS
+from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, DTYPES, check_encoder, encoder_digest
 
 
 def add(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -17,7 +18,9 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("corpus", type=Path, metavar="CORPUS", help="corpus.jsonl, or a data set's folder")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the index folder")
     parser.add_argument("--kind", choices=KINDS, default="flat", help="flat: exact FAISS search; bm25: lexical [default: flat]")
-    parser.add_argument("--encoder", default="all-minilm-l6-v2", metavar="M", help="encoder of a dense index [default: all-minilm-l6-v2]")
+    parser.add_argument("--encoder", metavar="M", help=f"encoder of a dense index [default: {DEFAULT_ENCODER}]")
+    parser.add_argument("--dtype", choices=DTYPES, help="number format of the encoder's weights, also of those that later embed the queries "
+                                                         "[default: float32]")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N [default: auto]")
     parser.set_defaults(run=run_index)
 
@@ -31,16 +34,19 @@ def run_index(arguments: argparse.Namespace) -> int:
     from evoctx_torch.generation.models import resolve_device
     from evoctx_torch.retrieval.build import build_index
     from evoctx_torch.retrieval.folder import check_out
-    from evoctx_torch.retrieval.sources import check_encoder
     path = arguments.corpus / "corpus.jsonl" if arguments.corpus.is_dir() else arguments.corpus
-    check_out(arguments.out)
-    if arguments.kind != "bm25":
-        check_encoder(arguments.encoder)
-    corpus = load_corpus(path)
-    encoder = None
-    if arguments.kind != "bm25":
+    dense, dtype = arguments.kind != "bm25", arguments.dtype or "float32"
+    name = DEFAULT_ENCODER if arguments.encoder is None else arguments.encoder
+    if not dense and (arguments.encoder, arguments.dtype) != (None, None):
+        raise UsageError("--kind bm25 uses no encoder: leave --encoder and --dtype out, or take --kind flat")
+    check_out(arguments.out, arguments.kind)
+    if dense:
+        check_encoder(name)
+    corpus, encoder = load_corpus(path), None
+    if dense:
+        check_out(arguments.out, arguments.kind, corpus.digest, encoder_digest(name, dtype))
         from evoctx_torch.retrieval.encoder import Encoder
-        encoder = Encoder(arguments.encoder, resolve_device(arguments.device))
+        encoder = Encoder(name, resolve_device(arguments.device), dtype)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("indexing", total=len(corpus))

@@ -29,13 +29,10 @@ def build_index(
         raise UsageError(f"index kind is {kind!r}; expected one of {', '.join(KINDS)}")
     if (kind == "flat") != (encoder is not None):
         raise ValueError(f"kind {kind} with encoder {encoder}: flat needs one, bm25 takes none")
-    out = out.expanduser().resolve()
-    check_out(out)  # a refused call writes nothing, not even a lock
+    out, wanted = out.expanduser().resolve(), (kind, corpus.digest, encoder.digest if encoder else None)
+    check_out(out, *wanted)  # a refused call writes nothing, not even a lock
     with lock(out):
-        if there := check_out(out):
-            if there.kind != kind:
-                raise UsageError(f"{out} already holds a {there.kind} index; give --out another folder")
-            there.check_matches(corpus.digest, encoder.digest if encoder else None)
+        if there := check_out(out, *wanted):
             return there
         if encoder is None:
             index = SparseIndex(corpus.contents)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -103,17 +105,30 @@ def write_index(index: Any, corpus: Corpus, info: IndexInfo, out: Path) -> Index
     return read_index(out)
 
 
-def check_out(out: Path) -> IndexInfo | None:
-    """What `out` already holds: an index, or None where there is nothing. Raises `UsageError` for anything else."""
+def check_out(out: Path, kind: str | None = None, corpus_digest: str | None = None, encoder_digest: str | None = None) -> IndexInfo | None:
+    """What `out` already holds: the index that is wanted, or None where there is nothing. Raises `UsageError` for anything else.
+
+    None for what is wanted is not compared.
+    """
     if (out / "index.json").is_file():
-        return read_index(out)
+        there = read_index(out)
+        if kind not in (None, there.kind):
+            raise UsageError(f"{out} already holds a {there.kind} index; give --out another folder")
+        there.check_matches(corpus_digest, encoder_digest)
+        return there
+    check_writable(out)
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError(f"{out} holds something that is no index; expected a new or an empty folder")
-    check_writable(out)
     return None
 
 
-def lock(out: Path) -> FileLock:
-    """One builder of `out` at a time."""
+@contextmanager
+def lock(out: Path) -> Iterator[None]:
+    """One builder of `out` at a time; the lock's file is gone afterwards."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(out.with_name(f".{out.name}.lock"))
+    path = out.with_name(f".{out.name}.lock")
+    with FileLock(path):
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)  # while it is held: who waits for it notices, and takes a new one

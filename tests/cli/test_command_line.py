@@ -48,12 +48,13 @@ BASE = ("eval", "evoctx", "--data", "demo", "--generator", "smollm2", "--out", "
     ((*BASE, "--base-url", "http://h/v1"), "--base-url http://h/v1 (role generator) is for --backend openai"),
     ((*BASE, "--decider-base-url", "http://h/v1"), "(role decider) is for --backend openai"), ((*BASE, "--decider", ""), "--decider is blank"),
     ((*BASE[:5], " ", *BASE[6:]), "--generator is blank"), ((*BASE, "--encoder", " "), "--encoder is blank"),
-    ((*BASE, "--boundary-encoder", ""), "--boundary-encoder is blank"),
+    ((*BASE, "--boundary-encoder", ""), "--boundary-encoder is blank"), (("index", "c", "--out", "i", "--encoder", " "), "' ' is blank"),
+    (("index", "c", "--out", "i", "--encoder", "e", "--kind", "bm25"), "--kind bm25 uses no encoder"), (("index", "c", "--out", "i", "--dtype", "half"), "half"),
     ((*BASE, "--max-new-tokens", "64", "--context-length", "64"), "--max-new-tokens is 64; expected less than 64 (--context-length)"),
     ((*BASE, "--context-length", "100", "--decider-max-new-tokens", "200"), "decider: --max-new-tokens is 200; expected less than 100"),
     ((*BASE, "--index-fp16"), "add --index-device cuda"), ((*BASE, "--request-timeout", "0"), "--request-timeout is 0.0; expected greater than 0"),
     ((*BASE[:-1], "n" * 300), "a name of 300 bytes; expected at most 240"), ((*BASE[:-1], f"new/{'n' * 300}/run"), "a name of 300 bytes"),
-    ((*BASE, "--index", "n" * 300), "too long"), (("score", "s", "--out", "n" * 300), "a name of 300 bytes"),
+    ((*BASE, "--index", "n" * 300), "too long"), (("index", "c", "--out", "n" * 300), "too long"), (("score", "s", "--out", "n" * 300), "a name of 300 bytes"),
     (("search", "--index", "i", "--query", "caf\udce9"), "'caf\\udce9' is not valid UTF-8"), ((*BASE[:-1], "caf\udce9"), "is not valid UTF-8"),
 ])
 def test_wrong_calls_say_what_to_change_in_one_line(capsys, tmp_path, monkeypatch, argv, words):

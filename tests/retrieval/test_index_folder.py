@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from retrieval_cases import corpus_of, random_texts
@@ -12,7 +13,7 @@ from retrieval_cases import corpus_of, random_texts
 from evoctx_torch.errors import UsageError
 from evoctx_torch.retrieval import build, cache
 from evoctx_torch.retrieval.build import build_index, make_retriever, open_index
-from evoctx_torch.retrieval.folder import read_index
+from evoctx_torch.retrieval.folder import lock, read_index
 from evoctx_torch.retrieval.hashing import HashEncoder
 
 CORPUS = corpus_of(random_texts(30), [f"doc {i % 7}" for i in range(30)])
@@ -63,7 +64,27 @@ def test_a_kill_leaves_no_half_folder_and_the_next_call_continues(tmp_path: Path
     assert not (tmp_path / "i").exists()
     build_index(CORPUS, "flat", Dies(), tmp_path / "i")
     assert encoded == [*CORPUS.contents[:16], *CORPUS.contents[12:]]
-    assert sorted(p.name for p in tmp_path.iterdir() if not p.name.endswith(".lock")) == ["cache", "i"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cache", "i"]
+
+
+def test_a_second_builder_waits_and_no_lock_stays(tmp_path: Path) -> None:
+    came: list[str] = []
+
+    def second() -> None:
+        with lock(tmp_path / "i"):
+            came.append("second")
+            assert [p.name for p in tmp_path.iterdir()] == [".i.lock"]
+
+    with lock(tmp_path / "i"):
+        thread = Thread(target=second)
+        thread.start()
+        thread.join(0.2)
+        came.append("first")
+    thread.join()
+    assert came == ["first", "second"] and not list(tmp_path.iterdir())
+    with pytest.raises(RuntimeError), lock(tmp_path / "i"):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
 
 
 def test_building_again_changes_nothing_and_other_contents_are_refused(tmp_path: Path) -> None:
