@@ -15,12 +15,14 @@ from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, DTYPES, check_encode
 def add(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command."""
     parser = commands.add_parser("index", help="build a FAISS or BM25 index", description="Build an index folder; a killed build continues.")
-    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="corpus.jsonl, or a data set's folder")
+    parser.add_argument("corpus", metavar="CORPUS", help="corpus.jsonl, a data set's folder, or a known name (demo)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the index folder")
     parser.add_argument("--kind", choices=KINDS, default="flat", help="flat: exact FAISS search; bm25: lexical [default: flat]")
     parser.add_argument("--encoder", metavar="M", help=f"encoder of a dense index [default: {DEFAULT_ENCODER}]")
     parser.add_argument("--dtype", choices=DTYPES, help="number format of the encoder's weights, also of those that later embed the queries "
                                                          "[default: float32]")
+    parser.add_argument("--chunk-words", type=int, metavar="N", help="cut the passages into chunks of at most N words [default: as they are; paper: 500]")
+    parser.add_argument("--chunk-overlap", type=int, metavar="N", help="words that neighbouring chunks share [default: 0]")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N [default: auto]")
     parser.set_defaults(run=run_index)
 
@@ -30,11 +32,17 @@ def run_index(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from evoctx_torch.data.chunks import chunk
     from evoctx_torch.data.corpus import load_corpus
+    from evoctx_torch.data.datasets import resolve_corpus
     from evoctx_torch.generation.models import resolve_device
     from evoctx_torch.retrieval.build import build_index
     from evoctx_torch.retrieval.folder import check_out
-    path = arguments.corpus / "corpus.jsonl" if arguments.corpus.is_dir() else arguments.corpus
+    if arguments.chunk_overlap is not None and arguments.chunk_words is None:
+        raise UsageError("--chunk-overlap needs --chunk-words N")
+    overlap = arguments.chunk_overlap or 0
+    if arguments.chunk_words is not None:
+        chunk([], arguments.chunk_words, overlap)  # refuses impossible sizes
     dense, dtype = arguments.kind != "bm25", arguments.dtype or "float32"
     name = DEFAULT_ENCODER if arguments.encoder is None else arguments.encoder
     if not dense and (arguments.encoder, arguments.dtype) != (None, None):
@@ -42,7 +50,7 @@ def run_index(arguments: argparse.Namespace) -> int:
     check_out(arguments.out, arguments.kind)
     if dense:
         check_encoder(name)
-    corpus, encoder = load_corpus(path), None
+    corpus, encoder = load_corpus(resolve_corpus(arguments.corpus)), None
     if dense:
         check_out(arguments.out, arguments.kind, corpus.digest, encoder_digest(name, dtype))
         from evoctx_torch.retrieval.encoder import Encoder
@@ -50,6 +58,8 @@ def run_index(arguments: argparse.Namespace) -> int:
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("indexing", total=len(corpus))
-        build_index(corpus, arguments.kind, encoder, arguments.out, lambda done, total: progress.update(task, completed=done, total=total))
-    print(f"{arguments.kind} index of {len(corpus)} passages: {arguments.out}", file=sys.stdout)
+        info = build_index(corpus, arguments.kind, encoder, arguments.out, lambda done, total: progress.update(task, completed=done, total=total),
+                           arguments.chunk_words, overlap)
+    cut = "" if info.source_digest is None else f" cut from {len(corpus)}"
+    print(f"{arguments.kind} index of {info.passages} passages{cut}: {arguments.out}", file=sys.stdout)
     return 0

@@ -18,7 +18,7 @@ from evoctx_torch.evaluation.config import RunConfig, check_room
 from evoctx_torch.generation.models import check_model, model_digest, model_folder, prompt_family, resolve_device
 from evoctx_torch.operations import Question
 from evoctx_torch.prompts import Family, PromptBook
-from evoctx_torch.retrieval.folder import read_index
+from evoctx_torch.retrieval.folder import indexed_corpus, read_index
 from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, encoder_digest
 
 PACKAGES = ("evoctx-torch", "torch", "transformers", "sentence-transformers", "faiss-cpu", "faiss-gpu", "bm25s", "openai", "numpy")
@@ -41,10 +41,12 @@ class Inputs:
 def check_inputs(config: RunConfig) -> Inputs:
     """Load and check questions and corpus, check models, prompts and index. Raises `UsageError`; loads no weights."""
     common, retrieves = config.common, config.method.retrieves
-    files = resolve(common.data, common.queries, common.corpus, retrieves=retrieves)
+    files = resolve(common.data, common.queries, common.corpus, common.index, retrieves=retrieves)
     questions = load_questions(files.queries, common.limit)
     limit = None if len(questions) == count_rows(files.queries) else common.limit
     corpus = load_corpus(files.corpus) if files.corpus is not None else None
+    if corpus is not None and common.index is not None:
+        corpus = indexed_corpus(read_index(Path(common.index)), corpus)  # the chunks, where the index holds such
     if corpus is not None and len(corpus) < config.options.top_k:
         raise UsageError(f"--top-k is {config.options.top_k}, and {files.corpus} has only {len(corpus)} passages")
     digests: dict[str, str | None] = {"queries": digest_file(files.queries), "corpus": corpus.digest if corpus else None}

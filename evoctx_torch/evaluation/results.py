@@ -10,7 +10,7 @@ from typing import Any
 from evoctx_torch.evaluation.long_answers import LONG_METRICS
 from evoctx_torch.metrics.answers import ANSWER_METRICS, score_answers
 from evoctx_torch.metrics.bootstrap import mean_ci
-from evoctx_torch.metrics.evidence import evidence_recall, gold_passages
+from evoctx_torch.metrics.evidence import evidence_recall, gold_ids, gold_passages
 from evoctx_torch.metrics.extract import extract
 from evoctx_torch.metrics.multihoprag import MULTIHOPRAG_RANKING, acc_from_share, gold_facts, multihoprag_ranking
 from evoctx_torch.metrics.ranking import RETRIEVAL_METRICS, score_ranking
@@ -42,7 +42,8 @@ def prediction_row(record: Trajectory, rule: str) -> dict[str, Any]:
 
 def retrieval_columns(metadata: Mapping[str, Any], passages: Sequence[Passage]) -> dict[str, float | None]:
     """How well `passages`, all that an episode retrieved in their order, hold a question's gold; None where it has none."""
-    gold, ranked, facts = gold_passages(metadata), [p.id for p in passages], gold_facts(metadata)
+    gold, facts = gold_passages(metadata), gold_facts(metadata)
+    ranked = gold_ids([p.id for p in passages], gold)
     columns = {"evidence_recall": evidence_recall(ranked, gold), **score_ranking(ranked, gold)}
     if facts is None:
         return columns

@@ -11,6 +11,12 @@ def gold_passages(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metadata.get("supporting_passage_ids") or ()))
 
 
+def gold_ids(retrieved: Iterable[str], gold: Iterable[str]) -> list[str]:
+    """The retrieved ids, those of chunks of a gold passage (`<id>#<number>`, from an index that cut it) as that passage's id."""
+    wanted = set(gold)
+    return [source if id not in wanted and (source := id.rpartition("#")[0]) in wanted else id for id in retrieved]
+
+
 def evidence_recall(retrieved: Iterable[str], gold: Iterable[str]) -> float | None:
     """Share of the gold passages among the retrieved ones (all rounds, any order); None when there is no gold."""
     wanted = set(gold)

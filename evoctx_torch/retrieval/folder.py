@@ -25,7 +25,11 @@ KINDS = ("flat", "bm25")
 
 @dataclass(frozen=True, slots=True)
 class IndexInfo:
-    """What `index.json` says. `encoder` and `encoder_digest` are None for bm25."""
+    """What `index.json` says. `encoder` and `encoder_digest` are None for bm25.
+
+    `corpus_digest` is that of the passages that were indexed, which lie in the folder; `source_digest` that of the corpus
+    they were cut from, None where they were not cut.
+    """
 
     kind: str
     corpus_digest: str
@@ -33,6 +37,7 @@ class IndexInfo:
     encoder: str | None = None
     encoder_digest: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    source_digest: str | None = None
     format: int = FORMAT
     folder: Path = Path()
 
@@ -41,12 +46,22 @@ class IndexInfo:
         """Of everything that decides what a search finds; not of the place."""
         return blake2b(json.dumps(self._content(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
+    @property
+    def chunks(self) -> str:
+        """How the corpus was cut, in words."""
+        if self.source_digest is None:
+            return "not cut"
+        return f"--chunk-words {self.options['chunk_words']} --chunk-overlap {self.options['chunk_overlap']}"
+
     def check_matches(self, corpus_digest: str | None = None, encoder_digest: str | None = None) -> None:
-        """Raise `UsageError` naming what differs from the given digests; None is not compared."""
-        if corpus_digest is not None and corpus_digest != self.corpus_digest:
+        """Raise `UsageError` naming what differs from the given digests; None is not compared.
+
+        A corpus matches if its passages are those that were indexed, or those that these were cut from.
+        """
+        if corpus_digest is not None and corpus_digest not in (self.corpus_digest, self.source_digest):
             raise UsageError(
-                f"index {self.folder} was built from another corpus (digest {self.corpus_digest[:8]}, this one has "
-                f"{corpus_digest[:8]}): give the corpus it was built from, or build the index again"
+                f"index {self.folder} was built from another corpus (digest {(self.source_digest or self.corpus_digest)[:8]}, this one "
+                f"has {corpus_digest[:8]}): give the corpus it was built from, or build the index again"
             )
         if encoder_digest is not None and self.encoder_digest is not None and encoder_digest != self.encoder_digest:
             raise UsageError(
@@ -78,6 +93,15 @@ def read_index(folder: Path) -> IndexInfo:
     if info.kind not in KINDS:
         raise UsageError(f"index {folder} is of kind {info.kind!r}; expected one of {', '.join(KINDS)}")
     return info
+
+
+def indexed_corpus(info: IndexInfo, given: Corpus | None = None) -> Corpus:
+    """The passages that the index finds: `given` itself, or the index's own copy where `given` is None or was cut for it.
+
+    Raises `UsageError` when `given` belongs to another index.
+    """
+    info.check_matches(corpus_digest=given.digest if given is not None else None)
+    return given if given is not None and given.digest == info.corpus_digest else read_corpus(info)
 
 
 def read_corpus(info: IndexInfo) -> Corpus:
