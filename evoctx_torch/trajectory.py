@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evoctx_torch.operations import Completion, Decision, Passage, Question, Retrieved
+from evoctx_torch.transcript import Prompt
 
 
 @dataclass(slots=True)
@@ -58,7 +59,9 @@ class Trajectory:
     """The full record of one episode.
 
     `prediction` is set by methods whose answers have a form of their own (tags, "So the final answer is: …"); None leaves
-    it to the general rule of extraction. `columns` are what only some methods report of a question (`turns`).
+    it to the general rule of extraction. `columns` are what only some methods report of a question (`turns`). `transcript`
+    is the whole prompt and reply of methods whose model writes one long reply with observations between (Search-R1);
+    training reads it (`transcript.reply_tokens`), files do not hold it.
     """
 
     question: Question
@@ -69,6 +72,7 @@ class Trajectory:
     answer: Completion | None = None
     prediction: str | None = None
     columns: dict[str, Any] = field(default_factory=dict)
+    transcript: Prompt | None = None
     calls: list[Call] = field(default_factory=list)
     retrievals: list[Retrieved] = field(default_factory=list)
     finish_reason: str = ""  # of the answer call, or what ended the episode

@@ -7,8 +7,9 @@ from round to round, each segment is tokenized once, and a cached prefix stays v
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,14 +17,15 @@ class Segment:
     """A piece of a prompt that is tokenized as one unit.
 
     `source` tells whose tokens these are (prompt, policy, observation): masks come from it, never from ids.
-    `ids` are set for what a model generated: it goes back as the same tokens, never through text.
-    `passage_id` marks what truncation may drop.
+    `ids` are set for what a model generated: it goes back as the same tokens, never through text. `logprobs` are theirs,
+    natural log. `passage_id` marks what truncation may drop.
     """
 
     text: str
     source: str = "prompt"
     passage_id: str | None = None
     ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,36 @@ class Prompt:
     def passage_ids(self) -> tuple[str, ...]:
         """The passages in it, by id: what truncation may drop."""
         return tuple(s.passage_id for s in (*self.segments, *self.turns) if s.passage_id is not None)
+
+
+class Tokens(NamedTuple):
+    """A finished reply as training reads it: three lists of one length, one entry a token.
+
+    `policy` is True where the model generated the token; `logprobs` are natural logs, 0.0 where it did not.
+    """
+
+    ids: list[int]
+    policy: list[bool]
+    logprobs: list[float]
+
+
+def reply_tokens(turns: Iterable[Segment], encode: Callable[[Segment], Sequence[int]]) -> Tokens:
+    """The tokens of `Prompt.turns`, whose observations `encode` turns into ids (PAPERS section 3: they are kept out of the loss).
+
+    The mask comes from each segment's source and length. These are the tokens that the model saw unless truncation
+    dropped passages (`Completion.dropped`). Raises `ValueError` for a policy segment without ids or log-probabilities of
+    the same number: its tokens would have to be guessed from text.
+    """
+    ids, policy, logprobs = [], [], []
+    for segment in turns:
+        own = segment.source == "policy"
+        if own and (segment.ids is None or segment.logprobs is None or len(segment.ids) != len(segment.logprobs)):
+            raise ValueError(f"the turn {segment.text[-80:]!r} has no token ids with log-probabilities: use a backend that gives both")
+        tokens = segment.ids if own else encode(segment)
+        ids += tokens
+        policy += [own] * len(tokens)
+        logprobs += segment.logprobs if own else [0.0] * len(tokens)
+    return Tokens(ids, policy, logprobs)
 
 
 class OverLength(Exception):

@@ -47,16 +47,17 @@ class PromptTokenizer:
         cannot carry the prompt.
         """
         frame = self._frame(prompt.chat, prompt.system)
-        kept, dropped = truncate(prompt, budget, lambda s: len(self._segment(s)), len(frame.prefix) + len(frame.suffix))
+        kept, dropped = truncate(prompt, budget, lambda s: len(self.segment(s)), len(frame.prefix) + len(frame.suffix))
         ids = list(frame.prefix)
         for segment in kept.segments:
-            ids.extend(self._segment(segment))
+            ids.extend(self.segment(segment))
         ids.extend(frame.suffix)
         for segment in kept.turns:
-            ids.extend(self._segment(segment))
+            ids.extend(self.segment(segment))
         return ids, dropped
 
-    def _segment(self, segment: Segment) -> Sequence[int]:
+    def segment(self, segment: Segment) -> Sequence[int]:
+        """Token ids of one segment: its own, else those of its text."""
         if segment.ids is not None:
             return segment.ids
         return self._text_ids(segment.text, segment.passage_id is not None or segment.source == "observation")

@@ -9,8 +9,10 @@ from evoctx_torch.methods.evoctx import EVOCTX
 from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.methods.naive_rag import NAIVE_RAG
 from evoctx_torch.methods.registry import Methods
+from evoctx_torch.methods.search_o1 import SEARCH_O1
+from evoctx_torch.methods.search_r1 import SEARCH_R1
 
-METHODS = Methods((CLOSED_BOOK, NAIVE_RAG, EVOCTX))
+METHODS = Methods((CLOSED_BOOK, NAIVE_RAG, EVOCTX, SEARCH_R1, SEARCH_O1))
 
 
 def get_method(name: str) -> Method:
