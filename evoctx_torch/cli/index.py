@@ -21,6 +21,8 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--encoder", metavar="M", help=f"encoder of a dense index [default: {DEFAULT_ENCODER}]")
     parser.add_argument("--dtype", choices=DTYPES, help="number format of the encoder's weights, also of those that later embed the queries "
                                                          "[default: float32]")
+    parser.add_argument("--query-prompt", metavar="TEXT", help="what stands before each query [default: the encoder's own, docs/data.md]")
+    parser.add_argument("--passage-prompt", metavar="TEXT", help="what stands before each passage [default: the encoder's own]")
     parser.add_argument("--chunk-words", type=int, metavar="N", help="cut the passages into chunks of at most N words [default: as they are; paper: 500]")
     parser.add_argument("--chunk-overlap", type=int, metavar="N", help="words that neighbouring chunks share [default: 0]")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, cpu, cuda or cuda:N [default: auto]")
@@ -45,16 +47,17 @@ def run_index(arguments: argparse.Namespace) -> int:
         chunk([], arguments.chunk_words, overlap)  # refuses impossible sizes
     dense, dtype = arguments.kind != "bm25", arguments.dtype or "float32"
     name = DEFAULT_ENCODER if arguments.encoder is None else arguments.encoder
-    if not dense and (arguments.encoder, arguments.dtype) != (None, None):
-        raise UsageError("--kind bm25 uses no encoder: leave --encoder and --dtype out, or take --kind flat")
+    prompts = {"query_prompt": arguments.query_prompt, "passage_prompt": arguments.passage_prompt}
+    if not dense and {arguments.encoder, arguments.dtype, *prompts.values()} != {None}:
+        raise UsageError("--kind bm25 uses no encoder: leave --encoder, --dtype and the prompts out, or take --kind flat")
     check_out(arguments.out, arguments.kind)
     if dense:
         check_encoder(name)
     corpus, encoder = load_corpus(resolve_corpus(arguments.corpus)), None
     if dense:
-        check_out(arguments.out, arguments.kind, corpus.digest, encoder_digest(name, dtype))
+        check_out(arguments.out, arguments.kind, corpus.digest, encoder_digest(name, dtype, arguments.passage_prompt))
         from evoctx_torch.retrieval.encoder import Encoder
-        encoder = Encoder(name, resolve_device(arguments.device), dtype)
+        encoder = Encoder(name, resolve_device(arguments.device), dtype, **prompts)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("indexing", total=len(corpus))

@@ -30,7 +30,10 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
     generators = build_generators(config, "openai", inputs.prompts, device, stack)
     own, boundary = (inputs.encoder, inputs.encoder_dtype), (common.boundary_encoder, "float32")
     wanted = ([own] if inputs.encoder is not None else []) + ([boundary] if config.method.decides else [])
-    encoders = {key: Encoder(key[0], device, key[1], canonical=common.deterministic) for key in dict.fromkeys(wanted)}
+    encoders = {
+        key: Encoder(key[0], device, key[1], canonical=common.deterministic, **(inputs.encoder_prompts if key == own else {}))
+        for key in dict.fromkeys(wanted)
+    }
     retriever: Retriever | None = None
     if inputs.corpus is not None:
         retriever = make_retriever(
@@ -41,7 +44,8 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
     controller: BoundaryExecutor | None = None
     if config.method.decides:
         boundary_encoder = encoders[boundary]
-        same = retriever is not None and retriever.encoder is boundary_encoder
+        # The boundary embeds passages without a prompt: the index's vectors are those only where it has none either.
+        same = retriever is not None and retriever.encoder is boundary_encoder and not boundary_encoder.passage_prompt
         controller = BoundaryExecutor(boundary_encoder, device, common.pool_vectors, known=retriever.known_vector if same else None)
     return Engine(
         config.method, config.options, generator=generators, retriever=retriever, controller=controller, prompts=inputs.prompts,

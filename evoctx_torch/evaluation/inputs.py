@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class Inputs:
     encoder_dtype: str
     prompts: PromptBook
     digests: dict[str, str | None]
+    encoder_prompts: dict[str, str | None] = field(default_factory=dict)  # those of the index; none given: the encoder's own
 
 
 def check_inputs(config: RunConfig) -> Inputs:
@@ -57,11 +58,12 @@ def check_inputs(config: RunConfig) -> Inputs:
     prompts.check(config.method.instructions)
     if config.method.decides:
         digests["boundary_encoder"] = encoder_digest(common.boundary_encoder)
-    encoder, dtype = None, "float32"
+    encoder, dtype, own = None, "float32", {}
     if corpus is not None:
         encoder, dtype, found = check_retrieval(config, corpus)
         digests |= found
-    return Inputs(files, questions, limit, corpus, encoder, dtype, prompts, digests)
+        own = {} if common.index is None else read_index(Path(common.index)).prompts
+    return Inputs(files, questions, limit, corpus, encoder, dtype, prompts, digests, own)
 
 
 def check_generator(config: RunConfig, role: str) -> str | None:
@@ -101,7 +103,7 @@ def check_retrieval(config: RunConfig, corpus: Corpus) -> tuple[str | None, str,
                 raise UsageError(f"{given} is {value}, and --index {common.index} is a {index.kind} index, which has no vectors: leave one of them out")
         return None, "float32", {"encoder": None, "index": index.digest}
     name, dtype = common.encoder or index.encoder, index.options["dtype"]
-    index.check_matches(encoder_digest=encoder_digest(name, dtype))
+    index.check_matches(encoder_digest=encoder_digest(name, dtype, index.prompts["passage_prompt"]))
     return name, dtype, {"encoder": index.encoder_digest, "index": index.digest}
 
 

@@ -42,13 +42,15 @@ def build_index(
         if there := check_out(out, *wanted):
             if there.corpus_digest != corpus.digest:
                 raise UsageError(f"{out} already holds an index of this corpus in other chunks ({there.chunks}); give --out another folder")
+            if encoder is not None and there.prompts["query_prompt"] not in (None, encoder.query_prompt):
+                raise UsageError(f"{out} already holds this index for the query prompt {there.prompts['query_prompt']!r}; give --out another folder")
             return there
         if encoder is None:
             index = SparseIndex(corpus.contents)
             info = IndexInfo("bm25", corpus.digest, len(corpus), options=index.options | chunking, source_digest=source_digest)
         else:
             index = DenseIndex(corpus_vectors(corpus, encoder, progress=progress))
-            options = {"dtype": encoder.dtype} | chunking
+            options = {"dtype": encoder.dtype, "query_prompt": encoder.query_prompt, "passage_prompt": encoder.passage_prompt} | chunking
             info = IndexInfo("flat", corpus.digest, len(corpus), encoder.name, encoder.digest, options, source_digest)
         return write_index(index, corpus, info, out)
 
@@ -71,9 +73,9 @@ def open_index(
     if info.kind == "bm25":
         return Retriever(indexed_corpus(info, corpus), SparseIndex.read(folder / "bm25"))
     if encoder is None or isinstance(encoder, str):
-        name, dtype = encoder or info.encoder, info.options["dtype"]
-        info.check_matches(encoder_digest=encoder_digest(name, dtype))
-        corpus, encoder = indexed_corpus(info, corpus), Encoder(name, device, dtype)
+        name, dtype, prompts = encoder or info.encoder, info.options["dtype"], info.prompts
+        info.check_matches(encoder_digest=encoder_digest(name, dtype, prompts["passage_prompt"]))
+        corpus, encoder = indexed_corpus(info, corpus), Encoder(name, device, dtype, **prompts)
     info.check_matches(encoder_digest=encoder.digest)
     return Retriever(indexed_corpus(info, corpus), DenseIndex.read(folder / "index.faiss", device, fp16), encoder)
 

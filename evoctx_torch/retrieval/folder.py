@@ -47,6 +47,11 @@ class IndexInfo:
         return blake2b(json.dumps(self._content(), sort_keys=True).encode(), digest_size=16).hexdigest()
 
     @property
+    def prompts(self) -> dict[str, str | None]:
+        """`query_prompt` and `passage_prompt` of the encoder, as it embedded the passages."""
+        return {name: self.options.get(name) for name in ("query_prompt", "passage_prompt")}
+
+    @property
     def chunks(self) -> str:
         """How the corpus was cut, in words."""
         if self.source_digest is None:

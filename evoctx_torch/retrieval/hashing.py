@@ -21,6 +21,7 @@ class HashEncoder:
     def __init__(self, dimension: int = 256, max_length: int = 256, device: str | torch.device = "cpu") -> None:
         self.dimension, self.max_length, self.device = dimension, max_length, torch.device(device)
         self.name, self.dtype = f"hash-{dimension}", "float32"
+        self.query_prompt = self.passage_prompt = ""
 
     @property
     def digest(self) -> str:
@@ -37,6 +38,14 @@ class HashEncoder:
             means = torch.stack([rows.mean(0) for rows in vectors.split([len(windows) for windows in parts])])
             vectors = torch.nn.functional.normalize(means, dim=-1)
         return vectors.to(self.device)
+
+    def encode_queries(self, texts: Sequence[str]) -> torch.Tensor:
+        """As `encode`."""
+        return self.encode(texts)
+
+    def encode_passages(self, texts: Sequence[str], window: str = "head") -> torch.Tensor:
+        """As `encode`."""
+        return self.encode(texts, window)
 
     def probe(self, text: str, window: str = "head") -> str:
         return text if window == "mean" else self._windows(text, window)[0]

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from evoctx_torch.errors import MissingExtra, UsageError
+from evoctx_torch.retrieval.prompts_of_encoders import prompts_of
 
 DEFAULT_ENCODER = "all-minilm-l6-v2"
 DTYPES = ("float32", "float16", "bfloat16")
@@ -43,9 +44,16 @@ def encoder_folder(name: str) -> Path:
     return folder
 
 
-def encoder_digest(name: str, dtype: str = "float32") -> str:
-    """The `digest` that the encoder `name` has once it is loaded: `folder_digest`, and the dtype where it is not float32."""
-    return folder_digest(encoder_folder(name)) + ("" if dtype == "float32" else f"-{dtype}")
+def encoder_digest(name: str, dtype: str = "float32", passage_prompt: str | None = None) -> str:
+    """The `digest` that the encoder `name` has once it is loaded: `folder_digest`, and the dtype and the prompt of the passages
+    where they are not float32 and none. `passage_prompt` None is the encoder's own (`prompts_of`).
+
+    The prompt of the queries is not part of it: it changes no vector that is stored.
+    """
+    folder = encoder_folder(name)
+    prompt = prompts_of(name, folder).passage if passage_prompt is None else passage_prompt
+    mark = f"-{hashlib.blake2b(prompt.encode(), digest_size=4).hexdigest()}" if prompt else ""
+    return folder_digest(folder) + ("" if dtype == "float32" else f"-{dtype}") + mark
 
 
 def folder_digest(folder: Path) -> str:

@@ -17,7 +17,7 @@ from evoctx_torch.retrieval.hashing import HashEncoder
 class Half(HashEncoder):
     """Has another digest in half precision, as the real encoder."""
 
-    def __init__(self, name: str = "hash", device: str = "cpu", dtype: str = "float32") -> None:
+    def __init__(self, name: str = "hash", device: str = "cpu", dtype: str = "float32", **prompts: str | None) -> None:
         super().__init__(16)
         self.dtype = dtype
 
@@ -31,7 +31,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two passages, and encoders that cost nothing."""
     monkeypatch.setattr(encoder, "Encoder", Half)
     monkeypatch.setattr("evoctx_torch.cli.index.check_encoder", lambda name: None)
-    monkeypatch.setattr("evoctx_torch.cli.index.encoder_digest", lambda name, dtype: f"hash-{dtype}")
+    monkeypatch.setattr("evoctx_torch.cli.index.encoder_digest", lambda name, dtype, prompt: f"hash-{dtype}")
     path = tmp_path / "corpus.jsonl"
     path.write_text("".join(json.dumps({"id": i, "contents": f"text {i}"}) + "\n" for i in "ab"))
     return path

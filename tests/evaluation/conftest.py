@@ -47,9 +47,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Pending]]:
             generator.requests = requests
             return generator
         monkeypatch.setattr(assemble, "build_generator", build)
-        monkeypatch.setattr(assemble, "Encoder", lambda name, device, dtype, canonical: HashEncoder(64))
+        monkeypatch.setattr(assemble, "Encoder", lambda name, device, dtype, canonical, **prompts: HashEncoder(64))
         monkeypatch.setattr(inputs, "check_generator", lambda config, role: "scripted")
-        monkeypatch.setattr(inputs, "encoder_digest", lambda name, dtype="float32": HashEncoder(64).digest)
+        monkeypatch.setattr(inputs, "encoder_digest", lambda name, dtype="float32", prompt=None: HashEncoder(64).digest)
         return requests
     return install
 

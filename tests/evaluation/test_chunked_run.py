@@ -10,6 +10,7 @@ import pytest
 from evoctx_torch.data.chunks import chunk
 from evoctx_torch.data.corpus import Corpus, load_corpus
 from evoctx_torch.errors import UsageError
+from evoctx_torch.evaluation import assemble
 from evoctx_torch.evaluation.inputs import check_inputs
 from evoctx_torch.evaluation.run import evaluate
 from evoctx_torch.retrieval.build import build_index
@@ -50,3 +51,44 @@ def test_the_index_of_another_corpus_is_refused(configure, scripted, data: Path,
     (data / "corpus.jsonl").write_text("".join(lines[:-1]))
     with pytest.raises(UsageError, match="built from another corpus"):
         check_inputs(configure(index=str(index)))
+
+
+def test_a_run_asks_with_the_prompts_of_its_index_and_keeps_them_out_of_the_boundary(tmp_path: Path, configure, scripted, data: Path, monkeypatch) -> None:
+    scripted(lambda p: f"trace of {p.question_id}")
+    encoded: list[tuple[str, str]] = []
+
+    class Prompted(HashEncoder):
+        """Writes down on which side a text was encoded; a prompt makes other vectors."""
+
+        def __init__(self, query_prompt: str | None = None, passage_prompt: str | None = None) -> None:
+            super().__init__(64)
+            self.query_prompt, self.passage_prompt = query_prompt or "", passage_prompt or ""
+
+        def encode(self, texts, window="head"):
+            encoded.extend(("plain", text) for text in texts)
+            return super().encode(texts, window)
+
+        def encode_queries(self, texts):
+            encoded.extend(("query", text) for text in texts)
+            return HashEncoder.encode(self, [self.query_prompt + text for text in texts])
+
+        def encode_passages(self, texts, window="head"):
+            encoded.extend(("passage", text) for text in texts)
+            return HashEncoder.encode(self, [self.passage_prompt + text for text in texts], window)
+
+    monkeypatch.setattr(assemble, "Encoder", lambda name, device, dtype, canonical, **prompts: Prompted(**prompts))
+    build_index(load_corpus(data / "corpus.jsonl"), "flat", Prompted("ask: ", "told: "), tmp_path / "i")
+    encoded.clear()
+    config = configure("evoctx", index=str(tmp_path / "i"), encoder="e", boundary_encoder="e", rounds=1, limit=1)
+    inputs = check_inputs(config)
+    assert inputs.encoder_prompts == {"query_prompt": "ask: ", "passage_prompt": "told: "}
+    evaluate(config, tmp_path / "run")
+    trajectory = json.loads((tmp_path / "run" / "trajectories.jsonl").read_text())
+    boundary = trajectory["rounds"][0]["boundary"]
+    assert {text for side, text in encoded if side == "plain"} == {"trace of q0", *boundary}  # no vector of the index stands in for a passage
+    assert {side for side, _ in encoded} == {"plain", "query"}
+    query = trajectory["bootstrap"]["query"]
+    best = trajectory["bootstrap"]["passages"][0]
+    contents = next(p.contents for p in inputs.corpus if p.id == best["id"])
+    cosine = (HashEncoder(64).encode([f"ask: {query}"]) @ HashEncoder(64).encode([f"told: {contents}"]).T).item()
+    assert best["score"] == pytest.approx(cosine, abs=1e-6)

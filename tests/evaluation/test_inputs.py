@@ -63,8 +63,8 @@ def test_an_index_is_searched_with_the_number_format_it_was_built_with(tmp_path,
         def digest(self) -> str:
             return f"hash-{self.dtype}"
     scripted()
-    monkeypatch.setattr(inputs, "encoder_digest", lambda name, dtype="float32": f"hash-{dtype}")
-    monkeypatch.setattr(assemble, "Encoder", lambda name, device, dtype, canonical: Half(dtype))
+    monkeypatch.setattr(inputs, "encoder_digest", lambda name, dtype="float32", prompt=None: f"hash-{dtype}")
+    monkeypatch.setattr(assemble, "Encoder", lambda name, device, dtype, canonical, **prompts: Half(dtype))
     build_index(load_corpus(data / "corpus.jsonl"), "flat", Half("float16"), tmp_path / "i")
     assert evaluate(configure("evoctx", index=tmp_path / "i", rounds=1), tmp_path / "run").ran == 8
     config = json.loads((tmp_path / "run/config.json").read_text())
