@@ -25,9 +25,7 @@ class Run:
 
 def read_run(folder: Path) -> Run:
     """Read a finished run. Raises `UsageError` for a folder that lacks a file, a broken line, or rows that do not match."""
-    for name in ("config.json", "metrics.json", "predictions.jsonl", "trajectories.jsonl"):
-        if not (folder / name).is_file():
-            raise UsageError(f"{folder} has no {name}: expected the folder of a finished run (`evoctx eval … --out {folder}`)")
+    _require(folder, "config.json", "metrics.json", "predictions.jsonl", "trajectories.jsonl")
     run = Run(
         config=_parse((folder / "config.json").read_text(encoding="utf-8"), folder / "config.json"),
         metrics=_parse((folder / "metrics.json").read_text(encoding="utf-8"), folder / "metrics.json"),
@@ -37,6 +35,25 @@ def read_run(folder: Path) -> Run:
     if [row["id"] for row in run.predictions] != [row["id"] for row in run.trajectories]:
         raise UsageError(f"{folder}: predictions.jsonl and trajectories.jsonl list different questions; repeat the run's command")
     return run
+
+
+def read_predictions(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The configuration and the predictions of a finished run; trajectories, which may be large, stay unread.
+
+    Raises `UsageError` for a folder that lacks a file or holds a line that is no question's.
+    """
+    _require(folder, "config.json", "metrics.json", "predictions.jsonl")
+    rows = list(_lines(folder / "predictions.jsonl"))
+    for number, row in enumerate(rows, 1):
+        if missing := {"id", "question", "golden_answers", "prediction"} - set(row):
+            raise UsageError(f"{folder / 'predictions.jsonl'}, line {number}: no field {sorted(missing)[0]!r}; repeat the run's command")
+    return _parse((folder / "config.json").read_text(encoding="utf-8"), folder / "config.json"), rows
+
+
+def judged(folder: Path) -> dict[str, dict[str, Any]]:
+    """The column `llm_match` that `evoctx judge` added to a run, by question id; empty where it was not judged."""
+    path = folder / "judge.jsonl"
+    return {row["id"]: {"llm_match": row["llm_match"]} for row in _lines(path)} if path.is_file() else {}
 
 
 def shown_contents(run: Run, trajectories: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -65,6 +82,12 @@ def dropped_passages(trajectory: Mapping[str, Any]) -> list[str]:
 def notes(entry: Mapping[str, Any]) -> dict[str, Any]:
     """What only some methods record in a round: the keys beyond the common ones, where they hold something."""
     return {key: value for key, value in entry.items() if key not in COMMON and value not in ("", None, [], {})}
+
+
+def _require(folder: Path, *names: str) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            raise UsageError(f"{folder} has no {name}: expected the folder of a finished run (`evoctx eval … --out {folder}`)")
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
