@@ -14,6 +14,7 @@ from evoctx_torch.operations import (
     Completion,
     Decision,
     Failure,
+    Generate,
     Operation,
     Pending,
     Result,
@@ -106,6 +107,9 @@ def checked(operation: Operation, result: Result) -> Result:
     expected = RESULTS[type(operation)]
     if not isinstance(result, (expected, Failure)):
         return Failure("error", f"{type(operation).__name__} was answered with {result!r}; expected a {expected.__name__} or a Failure")
+    if isinstance(operation, Generate) and operation.pieces and isinstance(result, Completion) and None in (result.pieces, result.logprobs):
+        return Failure("error", f"this method needs the text and the log-probability of every generated token, and the backend of the role "
+                                f"{operation.role} gave none: use --backend hf, or a server that sends logprobs")
     if isinstance(result, Decision) and result.action not in (RETRIEVE, THINK):
         return Failure("error", f"the controller chose {result.action!r}; expected {RETRIEVE} or {THINK}")
     return result

@@ -7,6 +7,7 @@ rebuilt from token ids, which cannot tell a generated eos from padding where bot
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise, takewhile
 
 import torch
 from torch import Tensor
@@ -30,6 +31,21 @@ class Vocabulary:
     def text(self, ids: Sequence[int]) -> str:
         """The text of generated tokens, without that of special ones."""
         return self._decode([i for i in ids if i not in self.silent], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """What each token adds to the text; together they are `text(ids)`. A character made of several tokens belongs to the
+        one that completes it; a special token adds nothing.
+
+        Every beginning is decoded, since what a token says depends on those before it (bytes of one character, a first space
+        that is dropped). What a beginning shares with the whole is settled; a character that is not complete differs from it.
+        """
+        whole = self.text(ids)
+        settled = [0]
+        for n in range(1, len(ids)):
+            shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.text(ids[:n]), whole, strict=False)))
+            settled.append(max(settled[-1], shared))
+        settled.append(len(whole))
+        return tuple(whole[begin:end] for begin, end in pairwise(settled)) if ids else ()
 
 
 class RowEnding:

@@ -34,7 +34,7 @@ class OpenAIGenerator:
     `model` is the server's name for it, `base_url` the root of its interface (often `…/v1`). A prompt goes to the
     chat endpoint as an optional system message and one user message, to the completions endpoint as plain text. Sent
     always: temperature, token limit, the row's seed, stop strings if any; `top_p` when it is not 1. Nothing is
-    streamed. Token counts are the server's; log-probabilities and token ids are None.
+    streamed. Token counts are the server's; token ids are None, log-probabilities too unless the operation asks for `pieces`.
 
     Connection errors, no complete reply within `timeout_s` seconds, 408, 409, 429, 5xx and unusable bodies are tried
     again, at most `max_tries` times in all, after pauses that double from `first_pause_s` seconds (see `Backoff`);
@@ -127,12 +127,14 @@ class OpenAIGenerator:
             endpoint, body["messages"] = self._client.chat.completions, messages(prompt)
         else:
             endpoint, body["prompt"] = self._client.completions, well_formed(prompt.text)
+        if p.operation.pieces:
+            body["logprobs"] = True if self.api == "chat" else 1
         failed = 0
         async with self._places:  # kept between tries: a server that asks for patience gets fewer requests
             while True:
                 try:
                     content = await self._send(lambda: endpoint.with_raw_response.create(**body), self.timeout_s)
-                    return read_completion(content, p.operation.stop, dropped)
+                    return read_completion(content, p.operation.stop, dropped, p.operation.pieces)
                 except TooLong as error:
                     return Failure("over_length", f"{where}: {self._told(error)}", dropped)
                 except Trouble as trouble:

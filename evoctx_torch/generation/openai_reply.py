@@ -9,6 +9,7 @@ from typing import Any
 
 from evoctx_torch.generation.backoff import Trouble, retry_after
 from evoctx_torch.generation.openai_request import well_formed
+from evoctx_torch.generation.openai_tokens import read_tokens
 from evoctx_torch.generation.stop import cut
 from evoctx_torch.operations import Completion
 
@@ -29,14 +30,14 @@ class TooLong(Trouble):
     """The server refused a prompt for its length."""
 
 
-def read_completion(content: bytes, stop: Sequence[str], dropped: tuple[str, ...] = ()) -> Completion:
+def read_completion(content: bytes, stop: Sequence[str], dropped: tuple[str, ...] = (), pieces: bool = False) -> Completion:
     """The completion in the body of a reply with status 200.
 
     Text is cut before the first stop string, whether or not the server did so. The server's `stop` becomes `stop` if
     we cut or it names one of our strings (`stop_reason` of vLLM, `matched_stop` of SGLang), else `eos`: a server that
     stops at a string and does not say so cannot be told from one that ended. A reasoning parser's field goes back in
     front as `<think>…</think>`, as the model wrote it. `computed_prompt_tokens` leaves out what the server reports
-    as cached.
+    as cached. With `pieces` the server was asked for log-probabilities, which are read (`openai_tokens`).
 
     Raises `Trouble` for everything else. A reply without `usage` is asked for once more, then its row fails: counts
     of zero would make a run look cheap, and the server's are the only ones there are.
@@ -63,7 +64,8 @@ def read_completion(content: bytes, stop: Sequence[str], dropped: tuple[str, ...
         reason = "stop"
     if not text.strip():
         reason = "empty"
-    return Completion(well_formed(text), reason, *read_usage(body), dropped=dropped, stopped_by=stopped)
+    texts, logprobs = (read_tokens(choice, written or "") if pieces else None) or (None, None)
+    return Completion(well_formed(text), reason, *read_usage(body), logprobs=logprobs, dropped=dropped, pieces=texts, stopped_by=stopped)
 
 
 def read_usage(body: dict[str, Any]) -> tuple[int, int, int]:

@@ -103,3 +103,24 @@ def test_a_generated_eos_counts_and_a_nan_ends_the_row():
     row.add(encode("and")[0], float("nan"))
     assert row.reason == "nan"
     assert len(row.ids) == len(row.logprobs) == 1
+
+
+@given(ids=ANY_IDS | st.sampled_from([encode(line) for line in LINES]), eos=st.booleans())
+@settings(deadline=None, max_examples=50)
+def test_pieces_are_one_a_token_and_together_the_text(ids, eos):
+    ids = [*ids, TOKENIZER.eos_token_id] if eos else ids
+    pieces = VOCABULARY.pieces(ids)
+    assert len(pieces) == len(ids) and "".join(pieces) == VOCABULARY.text(ids)
+
+
+def test_a_piece_is_what_its_token_says():
+    ids = encode("the mayor of")
+    assert VOCABULARY.pieces(ids) == tuple(TOKENIZER.decode([i]) for i in ids)
+    assert VOCABULARY.pieces([]) == ()
+
+
+def test_a_character_of_several_tokens_belongs_to_the_one_that_completes_it():
+    ids = encode("茶🙂 本é 25")
+    assert len(ids) == 12, "the tokenizer splits these characters"
+    assert VOCABULARY.pieces([*ids, TOKENIZER.eos_token_id]) == ("", "茶", "", "", "🙂", " ", "", "", "本", "", "é", " 25", "")
+    assert VOCABULARY.pieces(ids[:4]) == ("", "茶", "\ufffd", ""), "cut in the middle of a character"

@@ -69,6 +69,16 @@ def test_completions_request_and_reply():
     assert result == Completion("re: Q: who? A: text", "eos", 11, 11, 3)
 
 
+@pytest.mark.parametrize(("api", "chat", "asked_for"), [("chat", True, True), ("completions", False, 1)])
+def test_logprobs_are_asked_for_only_where_the_operation_needs_pieces(api, chat, asked_for):
+    logprobs = {"content": [{"token": "x", "logprob": -0.5, "bytes": [120]}], "tokens": ["x"], "token_logprobs": [-0.5]}
+    with Loopback(lambda asked: Reply(completed("x", chat=chat, logprobs=logprobs))) as server:
+        results = answers(server, ask("a", pieces=True, chat=chat), ask("b", "q1", chat=chat), api=api)
+    first, second = sorted(server.requests, key=lambda asked: asked.prompt)
+    assert first.body["logprobs"] == asked_for and type(first.body["logprobs"]) is type(asked_for) and "logprobs" not in second.body
+    assert [(r.pieces, r.logprobs) for r in results] == [(("x",), (-0.5,)), (None, None)]
+
+
 def test_results_keep_their_order_whatever_finishes_first():
     with Loopback(lambda asked: Reply(completed(f"re: {asked.prompt}"), delay_s=0.15 - 0.01 * int(asked.prompt))) as server:
         results = answers(server, *(ask(str(i), f"q{i}") for i in range(15)))
