@@ -87,6 +87,11 @@ class Evidence:
     def add_passages(self, passages: Iterable[Passage]) -> None:
         self.items.extend(passages)
 
+    def unseen(self, passages: Iterable[Passage]) -> list[Passage]:
+        """Those of `passages` that are not here yet, by id."""
+        known = {p.id for p in self.passages}
+        return [p for p in passages if p.id not in known]
+
     def add_subquery(self, text: str, answer: str = "") -> None:
         """Add a sub-query; a blank one says nothing and is not added."""
         if text.strip():

@@ -137,11 +137,14 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
         raise UsageError("--generator is missing: name a model (smollm2 is the embedded one)")
     generator = typed(ModelOptions, values)
     models, roles = {"generator": common.generator}, {"generator": generator}
-    modules = typed(Modules, values)
+    modules, options = typed(Modules, values), typed(method.options, values)
+    unasked = dict.fromkeys(method.unasked(options), "leave it out")
+    if not modules.contextualize:
+        unasked["contextualizer"] = "add --contextualize, or leave it out"
     for role in other_roles(method):
-        if role == "contextualizer" and not modules.contextualize:
+        if role in unasked:
             if named := [name for name in (role, *(f"{role}_{f.name}" for f in dataclasses.fields(ModelOptions))) if values.get(name) is not None]:
-                raise UsageError(f"{flag(named[0])} sets a role that this run does not ask: add --contextualize, or leave it out")
+                raise UsageError(f"{flag(named[0])} sets a role that this run does not ask: {unasked[role]}")
             continue
         if role in method.required and values.get(role) is None:
             raise UsageError(f"{flag(role)} is missing: {method.name} asks this role, and it has no default model")
@@ -155,7 +158,7 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
     for role, settings in roles.items():
         if settings.base_url not in {None, *asked}:
             raise UsageError(f"--base-url {settings.base_url} (role {role}) is for --backend openai, which no role with it has: add that, or leave it out")
-    return RunConfig(method, typed(method.options, values), common, generator, models, roles, modules)
+    return RunConfig(method, options, common, generator, models, roles, modules)
 
 
 def keep(values: Mapping[str, Any], method: Method, known: set[str], where: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def check_inputs(config: RunConfig) -> Inputs:
     common, retrieves = config.common, config.method.retrieves
     files = resolve(common.data, common.queries, common.corpus, common.index, retrieves=retrieves)
     questions = load_questions(files.queries, common.limit)
+    for question in questions:
+        config.method.check(config.options, question)
     limit = None if len(questions) == count_rows(files.queries) else common.limit
     corpus = load_corpus(files.corpus) if files.corpus is not None else None
     if corpus is not None and common.index is not None:
@@ -55,7 +57,7 @@ def check_inputs(config: RunConfig) -> Inputs:
     resolve_device(common.device)
     resolve_device(common.index_device)
     prompts = prompt_book(config)
-    prompts.check(config.method.instructions)
+    prompts.check(config.method.templates)
     if config.method.decides:
         digests["boundary_encoder"] = encoder_digest(common.boundary_encoder)
     encoder, dtype, own = None, "float32", {}

@@ -53,7 +53,7 @@ def evaluate(config: RunConfig, out: Path, *, label: str | None = None) -> Outco
     rows = folder.write(done, asked)
     if len(rows) < len(asked):
         raise Interrupted(out, len(rows), len(asked))
-    metrics = summarize(rows, timing(seconds, rows, todo), measured=getattr(config.options, "actions", "signals") == "signals")
+    metrics = summarize(rows, timing(seconds, rows, todo), measured=config.method.decides and getattr(config.options, "actions", "signals") == "signals")
     folder.finish(metrics)
     write_report(out)
     return Outcome(out, resolved, metrics, len(todo))

@@ -69,13 +69,27 @@ class Episode:
             if extract.strip():
                 self.extracts.append(extract.strip())
 
-    def gather(self, query: str, k: int, exclude: frozenset[str] = frozenset(), refill: bool = True) -> Asking[tuple[Passage, ...]]:
-        """`retrieve`, and add what came, with a new extract after it, to the evidence. Returns the passages."""
+    def gather(
+        self, query: str, k: int, exclude: frozenset[str] = frozenset(), refill: bool = True, cap: int | None = None,
+    ) -> Asking[tuple[Passage, ...]]:
+        """`retrieve`, and add what came, with a new extract after it, to the evidence. Returns the passages.
+
+        With `cap` those that stand in the evidence already are not added again, nor any beyond `cap` passages in all.
+        """
         before = len(self.extracts)
         found = yield from self.retrieve(query, k, exclude, refill)
-        self.evidence.add_passages(found)
+        self.evidence.add_passages(found if cap is None else self.evidence.unseen(found)[:max(cap - len(self.evidence.passages), 0)])
         self.evidence.items += map(Extract, self.extracts[before:])
         return found
+
+    def newest(self, found: tuple[Passage, ...]) -> Evidence:
+        """Evidence of one round's own: its passages, and the contextualizer's extracts, which are kept for the episode."""
+        return Evidence(self.question.text, [*found, *map(Extract, self.extracts)])
+
+    def hand_over(self, method: Method, options: Any) -> Steps:
+        """Another method goes on with this episode, in its own format; it must be one of the `delegates`."""
+        self.head = method.head
+        return (yield from method.start(self, options))
 
     def bootstrap(self, query: str, k: int) -> Asking[tuple[Passage, ...]]:
         """The retrieval before the first round, recorded as such."""
@@ -90,7 +104,9 @@ class Method:
 
     `roles`: who is asked; all but the generator may have a model of their own, those in `required` must. `defaults`: settings
     of a role that differ from the general ones (`{"decider": {"temperature": 0.7}}`). `instructions`: the templates that it
-    renders after `head`.
+    renders after `head`. `delegates`: methods that it may hand an episode over to. `unasked`: the roles that a run with
+    these options never asks. `check` raises `UsageError` for a question that these options cannot answer; both are called
+    before a model is loaded.
     """
 
     name: str
@@ -106,6 +122,14 @@ class Method:
     retrieves: bool = True
     decides: bool = False
     remembers: bool = False
+    delegates: tuple[Method, ...] = ()
+    unasked: Callable[[Any], tuple[str, ...]] = lambda options: ()
+    check: Callable[[Any, Question], None] = lambda options, question: None
+
+    @property
+    def templates(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What its prompts are made of: each head with the instructions that follow it."""
+        return ((self.head, self.instructions), *(pair for method in self.delegates for pair in method.templates))
 
     def start(self, episode: Episode, options: Any) -> Steps:
         """A fresh generator for one question. Raises `TypeError` when `run` is no generator function."""

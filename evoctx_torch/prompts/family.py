@@ -7,7 +7,7 @@ strings: `{% set stop = ["\\n"] %}` at its top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
@@ -139,13 +139,18 @@ class PromptBook:
         prompt, stop = self.of(role).prompt(instruction, evidence, head, **variables)
         return Generate(role, prompt, stop=stop)
 
-    def check(self, instructions: tuple[str, ...], head: str = "head") -> None:
-        """Raise `UsageError` for the first template that cannot be used, and for a folder of the user's that holds none that is."""
-        families = list({id(f): f for f in [self.default, *self.by_role.values()]}.values())
+    def check(self, templates: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+        """Raise `UsageError` for the first template that cannot be used, and for a folder of the user's that holds none that is.
+
+        `templates`: each head that is used, with the instructions that follow it (`Method.templates`).
+        """
+        families, templates = list({id(f): f for f in [self.default, *self.by_role.values()]}.values()), list(templates)
         for family in families:
-            family.check(instructions, head)
-        places = {place / file for family in families for place in family.own for file in family.files(instructions, head)}
+            for head, instructions in templates:
+                family.check(instructions, head)
+        looked_for = {family: [file for head, instructions in templates for file in family.files(instructions, head)] for family in families}
+        places = {place / file for family, files in looked_for.items() for place in family.own for file in files}
         if places and not any(place.is_file() for place in places):
-            names = dict.fromkeys(file for family in families for file in family.files(instructions, head))
+            names = dict.fromkeys(file for files in looked_for.values() for file in files)
             folders = " or ".join(f"its sub-folder {family.name}" for family in families)
             raise UsageError(f"--prompts {families[0].own[-1]} holds no template of this run; expected at least one of {', '.join(names)}, there or in {folders}")

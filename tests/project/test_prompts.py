@@ -44,7 +44,7 @@ def test_a_users_folder_comes_first(tmp_path):
 def test_a_broken_template_is_refused_with_its_name(tmp_path, text, words):
     (tmp_path / "answer.j2").write_text(text)
     with pytest.raises(UsageError, match=r"chat/answer\.j2") as error:
-        PromptBook(Family("chat", tmp_path)).check(("answer",))
+        PromptBook(Family("chat", tmp_path)).check([("head", ("answer",))])
     assert words in str(error.value)
 
 
@@ -77,9 +77,9 @@ def test_evidence_that_is_not_shown_is_refused_and_an_empty_head_is_not(tmp_path
 def test_a_system_message_alone_is_a_template_of_the_chat_family_only(tmp_path):
     (tmp_path / "system.j2").write_text("Be brief.")
     chat, completion = Family("chat", tmp_path), Family("completion", tmp_path)
-    PromptBook(chat, {"decider": completion}).check(("answer",))
+    PromptBook(chat, {"decider": completion}).check([("head", ("answer",))])
     with pytest.raises(UsageError, match=r"holds no template of this run.* its sub-folder completion"):
-        PromptBook(completion).check(("answer",))
+        PromptBook(completion).check([("head", ("answer",))])
 
 
 def test_unknown_families_and_folders_are_refused(tmp_path):
