@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -38,7 +39,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 @dataclass(slots=True)
 class WordRetriever:
-    """Ranks the corpus by the words shared with the query, then in its own order; records what was asked."""
+    """Ranks the corpus by the words of four letters and more shared with the query, then in its own order; records what was asked."""
 
     passages: Sequence[Passage] = tuple(PASSAGES)
     asked: list[Pending] = field(default_factory=list)
@@ -48,10 +49,14 @@ class WordRetriever:
         return [Retrieved(self._find(p.operation)) for p in pending]
 
     def _find(self, operation) -> tuple[Passage, ...]:
-        words = set(operation.query.lower().split())
-        ranked = sorted(self.passages, key=lambda p: -len(words & set(p.contents.lower().replace(".", "").split())))
+        own = [p for p in self.passages if operation.within is None or p.doc_id in operation.within]
+        ranked = sorted(own, key=lambda p: -len(words(operation.query) & words(p.contents)))
         unseen = [p for p in ranked if p.doc_id not in operation.exclude]
         return tuple(unseen[: operation.k] if operation.refill else [p for p in ranked[: operation.k] if p in unseen])
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w{4,}", text.lower()))
 
 
 @dataclass(slots=True)
