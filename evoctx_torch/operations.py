@@ -74,7 +74,7 @@ class Completion:
     """
 
     text: str
-    finish_reason: str  # eos | stop | length | empty
+    finish_reason: str  # eos | stop | length | empty; scored where nothing was to be generated
     prompt_tokens: int
     computed_prompt_tokens: int
     completion_tokens: int
@@ -90,24 +90,30 @@ class Score:
     """How a role's model would go on with one of `options`, from one forward pass, and `samples` keyed draws among them.
 
     `options` are words; a model scores the first token of each as a continuation of the prompt, so these must differ.
+    `baseline` is the same request without content: where it is given, what the model prefers there is taken off
+    (contextual calibration, Zhao et al. 2021, arXiv 2102.09690).
     """
 
     role: str
     prompt: Prompt
     options: tuple[str, ...]
     samples: int = 1
+    baseline: Prompt | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
     """The answer to a `Score`: the probability of each option among them, how many draws each got, and what it cost.
 
-    `completion` has empty text and no completion token: nothing is generated.
+    `probabilities` are the model's, at temperature 1; draws are made at the role's temperature. `majority` is how probable
+    it was, before the draws, that each option gets most of them, ties going to the earlier option; empty where the
+    backend does not say. `completion` has empty text and no completion token: nothing is generated.
     """
 
     probabilities: tuple[float, ...]
     counts: tuple[int, ...]
     completion: Completion
+    majority: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,25 +5,27 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, PreTrainedTokenizerBase, StoppingCriteria
 
-from evoctx_torch.errors import UsageError
 from evoctx_torch.generation.batching import micro_batches
 from evoctx_torch.generation.endings import RowEnding, RowEndings, Vocabulary
-from evoctx_torch.generation.models import load_model
+from evoctx_torch.generation.models import load_model, room_of, special_ids
 from evoctx_torch.generation.sampling import RowSampler
+from evoctx_torch.generation.scoring import Choice, LabelReader, Labels, draw, label_tokens
 from evoctx_torch.generation.settings import Roles
 from evoctx_torch.generation.tokens import PromptTokenizer
 from evoctx_torch.keys import row_seed
-from evoctx_torch.operations import Completion, Failure, Generate, Pending
-from evoctx_torch.transcript import OverLength
+from evoctx_torch.operations import Completion, Failure, Generate, Pending, Score, Scored
+from evoctx_torch.transcript import OverLength, Prompt
 
 log = logging.getLogger(__name__)
 
 GREEDY = Roles()
+ENDLESS = 1 << 30  # a budget that every prompt fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,17 @@ class Request:
     temperature: float
     top_p: float
     seed: int
+    pieces: bool = False
+    choice: Choice | None = None  # of a row that is scored, not generated
+
+    @property
+    def kind(self) -> tuple[int, int] | None:
+        """Rows of one kind go into one batch: None for those to be generated, (options, draws) for those to be scored."""
+        return self.choice and (len(self.choice.labels), self.choice.samples)
 
 
 class HFGenerator:
-    """Answers `Generate` operations with one transformers causal language model.
+    """Answers `Generate` and `Score` operations with one transformers causal language model.
 
     Rows are generated in left-padded, length-sorted micro-batches of at most `max_batch_tokens` padded tokens. In
     float32 on the CPU a row's tokens do not depend on the others; `canonical` generates row by row, which makes that
@@ -67,15 +76,17 @@ class HFGenerator:
         self.roles = roles
         self.seed = seed
         self.max_batch_tokens = max_batch_tokens
-        self.context_length = _context_length(model, context_length)
+        self.context_length = room_of(model, context_length)
         self.canonical = canonical
-        eos, self._pad = _special_ids(model, tokenizer)
+        eos, self._pad = special_ids(model, tokenizer)
         self._vocabulary = Vocabulary(tokenizer, eos)
         self._said_out_of_memory = False
+        self._label_tokens = lru_cache(self._read_labels)
+        self._prior = lru_cache(self._read_prior)
 
-    def answer(self, pending: Sequence[Pending]) -> list[Completion | Failure]:
-        """One completion or failure a row, in the order of `pending`, which holds `Generate` operations only."""
-        results: list[Completion | Failure | None] = [None] * len(pending)
+    def answer(self, pending: Sequence[Pending]) -> list[Completion | Scored | Failure]:
+        """One result a row, in the order of `pending`."""
+        results: list[Completion | Scored | Failure | None] = [None] * len(pending)
         requests: dict[int, Request] = {}
         for row, item in enumerate(pending):
             request = self._request(item)
@@ -83,18 +94,33 @@ class HFGenerator:
                 results[row] = request
             else:
                 requests[row] = request
-        rows = list(requests)
-        sizes = [(len(requests[row].ids), requests[row].max_new_tokens) for row in rows]
-        for batch in micro_batches(sizes, 1 if self.canonical else self.max_batch_tokens):
-            chosen = [rows[i] for i in batch]
-            for row, result in zip(chosen, self._complete([requests[row] for row in chosen]), strict=True):
-                results[row] = result
+        for kind in dict.fromkeys(request.kind for request in requests.values()):
+            rows = [row for row, request in requests.items() if request.kind == kind]
+            sizes = [(len(requests[row].ids), requests[row].max_new_tokens) for row in rows]
+            for batch in micro_batches(sizes, 1 if self.canonical else self.max_batch_tokens):
+                chosen = [rows[i] for i in batch]
+                for row, result in zip(chosen, self._complete([requests[row] for row in chosen]), strict=True):
+                    results[row] = result
         return results  # type: ignore[return-value]  # every row was filled in above
+
+    def check(self, operation: Generate | Score) -> None:
+        """Raise `UsageError` where the model's chat template cannot carry the prompt, or its tokens cannot tell the options apart."""
+        self.tokens.encode(operation.prompt, ENDLESS)
+        if isinstance(operation, Score):
+            self._labels(operation.prompt, operation.options)
+
+    def _labels(self, prompt: Prompt, options: tuple[str, ...]) -> Labels:
+        """The tokens of the options after a prompt: they depend on its end alone."""
+        return self._label_tokens(replace(prompt, segments=prompt.segments[-1:], turns=prompt.turns[-1:]), options)
+
+    def _read_labels(self, end: Prompt, options: tuple[str, ...]) -> Labels:
+        return label_tokens(self.tokens.tokenizer, self.tokens.encode(end, ENDLESS)[0], options)
 
     def _request(self, item: Pending) -> Request | Failure:
         operation = item.operation
-        assert isinstance(operation, Generate), f"a generator was asked for {type(operation).__name__}"
-        settings, limit = self.roles.of(operation), self.roles.max_new_tokens(operation)
+        assert isinstance(operation, (Generate, Score)), f"a generator was asked for {type(operation).__name__}"
+        settings, labels = self.roles.of(operation), self._labels(operation.prompt, operation.options) if isinstance(operation, Score) else None
+        limit = self.roles.max_new_tokens(operation) if labels is None else len(labels.shared) + 1
         if limit < 1:
             return Failure("error", f"max_new_tokens of role {operation.role} is {limit}; expected at least 1")
         try:
@@ -105,12 +131,24 @@ class HFGenerator:
         if not ids:
             return Failure("error", f"the prompt of role {operation.role} is empty")
         seed = row_seed(self.seed, item.question_id, item.number)
-        return Request(ids, dropped, operation.stop, limit, settings.temperature, settings.top_p, seed)
+        if labels is not None:
+            choice = Choice(labels.tokens, operation.samples, self._prior(operation.baseline, operation.options))
+            return Request([*ids, *labels.shared], dropped, (), 1, settings.temperature, 1.0, seed, choice=choice)
+        return Request(ids, dropped, operation.stop, limit, settings.temperature, settings.top_p, seed, operation.pieces)
 
-    def _complete(self, requests: list[Request]) -> list[Completion | Failure]:
-        """Generate one micro-batch; when memory runs out, its halves."""
+    def _read_prior(self, baseline: Prompt | None, options: tuple[str, ...]) -> tuple[float, ...]:
+        """What the options' log-probabilities are on a content-free prompt; zeros without one. Alone, so that company never changes it."""
+        if baseline is None:
+            return (0.0,) * len(options)
+        ids, labels = self.tokens.encode(baseline, self.context_length)[0], self._labels(baseline, options)
+        reader = LabelReader([labels.tokens])
+        self._run([Request([*ids, *labels.shared], (), (), 1, 0.0, 1.0, 0)], reader)
+        return tuple(reader.logits[0].double().log_softmax(0).tolist())
+
+    def _complete(self, requests: list[Request]) -> list[Completion | Scored | Failure]:
+        """Answer one micro-batch; when memory runs out, its halves."""
         try:
-            return self._generate(requests)
+            return self._generate(requests) if requests[0].choice is None else self._score(requests)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -129,7 +167,21 @@ class HFGenerator:
         half = (len(requests) + 1) // 2
         return self._complete(requests[:half]) + self._complete(requests[half:])
 
+    def _score(self, requests: list[Request]) -> list[Scored | Failure]:
+        choices = [r.choice for r in requests if r.choice is not None]
+        reader = LabelReader([choice.labels for choice in choices])
+        self._run(requests, reader)
+        costs = [(len(r.ids), r.dropped) for r in requests]
+        return draw(reader.logits, choices, [r.seed for r in requests], [r.temperature for r in requests], costs)
+
     def _generate(self, requests: list[Request]) -> list[Completion | Failure]:
+        endings = [RowEnding(self._vocabulary, r.max_new_tokens, r.stop) for r in requests]
+        sampler = RowSampler([r.seed for r in requests], [r.temperature for r in requests], [r.top_p for r in requests], self.model.device)
+        self._run(requests, sampler, RowEndings(endings, sampler))
+        return [_result(request, ending) for request, ending in zip(requests, endings, strict=True)]
+
+    def _run(self, requests: list[Request], processor: LogitsProcessor, *stopping: StoppingCriteria) -> None:
+        """Run the model on the left-padded prompts, as many steps as the longest row may take; `processor` sees each step's logits."""
         device = self.model.device
         width = max(len(r.ids) for r in requests)
         input_ids = torch.full((len(requests), width), self._pad, dtype=torch.long)
@@ -137,8 +189,6 @@ class HFGenerator:
         for row, request in enumerate(requests):
             input_ids[row, width - len(request.ids):] = torch.tensor(request.ids)
             mask[row, width - len(request.ids):] = 1
-        endings = [RowEnding(self._vocabulary, r.max_new_tokens, r.stop) for r in requests]
-        sampler = RowSampler([r.seed for r in requests], [r.temperature for r in requests], [r.top_p for r in requests], device)
         config = GenerationConfig(
             max_new_tokens=max(r.max_new_tokens for r in requests), do_sample=False, use_cache=True,
             eos_token_id=sorted(self._vocabulary.eos) or None, pad_token_id=self._pad,
@@ -147,9 +197,8 @@ class HFGenerator:
         with torch.inference_mode(), _own_defaults_only(self.model):
             self.model.generate(
                 input_ids=input_ids.to(device), attention_mask=mask.to(device), generation_config=config,
-                logits_processor=[sampler], stopping_criteria=[RowEndings(endings, sampler)],
+                logits_processor=[processor], stopping_criteria=list(stopping),
             )
-        return [_result(request, ending) for request, ending in zip(requests, endings, strict=True)]
 
 
 def load_hf_generator(
@@ -176,26 +225,8 @@ def _result(request: Request, ending: RowEnding) -> Completion | Failure:
     return Completion(
         text=ending.text, finish_reason=reason, prompt_tokens=len(request.ids), computed_prompt_tokens=len(request.ids),
         completion_tokens=len(ending.ids), token_ids=tuple(ending.ids), logprobs=tuple(ending.logprobs), dropped=request.dropped,
-        stopped_by=ending.stopped_by,
+        pieces=ending.vocabulary.pieces(ending.ids) if request.pieces else None, stopped_by=ending.stopped_by,
     )
-
-
-def _context_length(model: PreTrainedModel, chosen: int | None) -> int:
-    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
-    if chosen is not None and positions is not None and chosen > positions:
-        raise UsageError(f"--context-length is {chosen}; expected at most {positions}, the positions of {model.name_or_path}")
-    if chosen is None and positions is None:
-        raise UsageError(f"the config of {model.name_or_path} has no max_position_embeddings: set --context-length")
-    return chosen or positions
-
-
-def _special_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], int]:
-    """The eos ids and a pad id. Padding is told by the mask, so any id of the vocabulary serves."""
-    defaults = model.generation_config
-    eos = defaults.eos_token_id if defaults.eos_token_id is not None else tokenizer.eos_token_id
-    eos = [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
-    pads = [pad for pad in (defaults.pad_token_id, tokenizer.pad_token_id, *eos) if pad is not None and pad >= 0]  # some write -1
-    return eos, pads[0] if pads else 0
 
 
 @contextmanager

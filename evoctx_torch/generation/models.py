@@ -146,6 +146,25 @@ def resolve_device(device: str) -> str:
     return device
 
 
+def room_of(model: PreTrainedModel, chosen: int | None) -> int:
+    """The tokens that prompt and reply may have together: `chosen`, else the model's positions. Raises `UsageError`."""
+    positions = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    if chosen is not None and positions is not None and chosen > positions:
+        raise UsageError(f"--context-length is {chosen}; expected at most {positions}, the positions of {model.name_or_path}")
+    if chosen is None and positions is None:
+        raise UsageError(f"the config of {model.name_or_path} has no max_position_embeddings: set --context-length")
+    return chosen or positions
+
+
+def special_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], int]:
+    """The eos ids and a pad id. Padding is told by the mask, so any id of the vocabulary serves."""
+    defaults = model.generation_config
+    eos = defaults.eos_token_id if defaults.eos_token_id is not None else tokenizer.eos_token_id
+    eos = [] if eos is None else [eos] if isinstance(eos, int) else list(eos)
+    pads = [pad for pad in (defaults.pad_token_id, tokenizer.pad_token_id, *eos) if pad is not None and pad >= 0]  # some write -1
+    return eos, pads[0] if pads else 0
+
+
 def _config(name: str, folder: Path) -> dict[str, Any]:
     file = folder / "config.json"
     if not file.is_file():

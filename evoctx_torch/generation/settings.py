@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evoctx_torch.operations import Generate
+from evoctx_torch.operations import Generate, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Roles:
     default: RoleSettings = RoleSettings()
     by_role: Mapping[str, RoleSettings] = field(default_factory=dict)
 
-    def of(self, operation: Generate) -> RoleSettings:
+    def of(self, operation: Generate | Score) -> RoleSettings:
         return self.by_role.get(operation.role, self.default)
 
     def max_new_tokens(self, operation: Generate) -> int:
