@@ -14,8 +14,8 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "compare", help="two runs on the same questions: difference, interval, p",
-        description="Compare the second run with the first, question by question: means, difference with its paired bootstrap 95 % interval, "
-                    "two-sided p, questions won, lost and tied, and the costs.")
+        description="Compare the second run with the first, question by question: means, difference with its paired bootstrap "
+                    "95 % interval, two-sided p, questions won, lost and tied, and the costs.")
     parser.add_argument("first", type=Path, metavar="RUN", help="a finished run's folder, the one compared with")
     parser.add_argument("second", type=Path, metavar="RUN2", help="another one on the same questions")
     parser.add_argument("--metric", nargs="+", default=[], metavar="NAME",

@@ -18,10 +18,11 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "judge", help="let a model judge the answers of a run",
-        description="Let a model say which answers of a finished run mean the same as a golden one (LLM match); with --against, how often they are "
-                    "better than another run's (win rate). Writes judge.json and judge.jsonl, or judge-against-NAME.json and .jsonl, into RUN.")
+        description="Let a model say which answers of a finished run mean the same as a golden one (LLM match); with --against, how often they "
+                    "are better than another run's (win rate). Writes judge.json and judge.jsonl, or judge-against-NAME.json and .jsonl, "
+                    "into RUN.")
     parser.add_argument("folder", type=Path, metavar="RUN", help="a finished run's folder")
-    parser.add_argument("--judge", metavar="M", help="the model that judges: a folder, a hub name, smollm2, or the server's name for it")
+    parser.add_argument("--judge", metavar="M", help="the model that judges: smollm2, a folder, a hub name, or a server's name for it")
     parser.add_argument("--against", type=Path, metavar="RUN2", help="another run on the same questions: score both answers, in both orders")
     add_options(parser, EvalOptions, "judging", skip=SKIPPED)
     add_options(parser, ModelOptions, "the judge")

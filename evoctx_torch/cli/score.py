@@ -16,8 +16,9 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="JSONL with id, prediction and golden_answers")
     parser.add_argument("--out", type=Path, required=True, metavar="OUT", help="where the scored lines go")
     parser.add_argument("--metrics", nargs="+", default=[], metavar="NAME", help="metrics of long answers besides: rouge, bertscore")
-    parser.add_argument("--bertscore-model", metavar="M", help="encoder of bertscore: all-minilm-l6-v2, a folder, or a hub name in the local cache")
-    parser.add_argument("--bertscore-layers", metavar="N", help="layer that bertscore compares [default: bert-score's for models it knows, else the last]")
+    parser.add_argument("--bertscore-model", metavar="M", help="encoder of bertscore: all-minilm-l6-v2, a folder, or a cached hub name")
+    parser.add_argument("--bertscore-layers", metavar="N",
+                        help="layer that bertscore compares [default: bert-score's for models it knows, else the last]")
     parser.add_argument("--device", default="auto", metavar="D", help="where bertscore runs: auto, cpu, cuda or cuda:N [default: auto]")
     parser.set_defaults(run=run_score)
 
@@ -27,7 +28,8 @@ def run_score(arguments: argparse.Namespace) -> int:
     from evoctx_torch.evaluation.long_answers import LongAnswers
     from evoctx_torch.evaluation.score import score_file
     layers = convert("bertscore_layers", int | None, arguments.bertscore_layers)
-    long_answers = LongAnswers(arguments.metrics, bertscore_model=arguments.bertscore_model, bertscore_layers=layers, device=arguments.device)
+    model, device = arguments.bertscore_model, arguments.device
+    long_answers = LongAnswers(arguments.metrics, bertscore_model=model, bertscore_layers=layers, device=device)
     for name, mean in score_file(arguments.file, arguments.out, long_answers).items():
         print(f"{name:<18} {mean:g}" if isinstance(mean, int) else f"{name:<18} {mean:.4f}")
     return 0

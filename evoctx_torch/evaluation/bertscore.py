@@ -68,7 +68,7 @@ class BertScore:
             if isinstance(tokenizer, (GPT2Tokenizer, RobertaTokenizer)):
                 tokenizer = AutoTokenizer.from_pretrained(self.folder, add_prefix_space=True, **SAFE)
             if tokenizer.pad_token_id is None:
-                raise UsageError(f"--bertscore-model {self.name} has no padding token; expected an encoder such as BERT, RoBERTa or DeBERTa")
+                raise UsageError(f"--bertscore-model {self.name} has no padding token; expected an encoder such as BERT or RoBERTa")
             model = AutoModel.from_pretrained(self.folder, dtype="float32", use_safetensors=True, **SAFE)
             if tokenizer.model_max_length > UNLIMITED:
                 tokenizer.model_max_length = model.config.max_position_embeddings - 2  # RoBERTa's first two places are taken

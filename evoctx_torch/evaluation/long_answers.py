@@ -23,7 +23,9 @@ class LongAnswers:
     by the first `score`. Parameters of BERTScore: `evaluation.bertscore.BertScore`.
     """
 
-    def __init__(self, names: Sequence[str], *, bertscore_model: str | None = None, bertscore_layers: int | None = None, device: str = "auto") -> None:
+    def __init__(
+        self, names: Sequence[str], *, bertscore_model: str | None = None, bertscore_layers: int | None = None, device: str = "auto"
+    ) -> None:
         if unknown := [name for name in names if name not in COLUMNS]:
             raise UsageError(f"--metrics has {unknown[0]!r}; expected some of {', '.join(COLUMNS)}")
         self.names = [name for name in COLUMNS if name in names]

@@ -18,8 +18,9 @@ def score_file(source: Path | str, out: Path | str, long_answers: LongAnswers | 
     """Score `{id, prediction, golden_answers}` a line of `source`; write `{id, em, f1, acc, …}` a line to `out`.
 
     `long_answers` adds its columns after the others. Returns `questions` (a count), the mean of every metric, and
-    `multihoprag_acc`. `out` appears whole or not at all. Raises `UsageError` with file, line and field for bad input. A line with a `finish_reason` comes from a run: there
-    an empty prediction is no answer and scores 0, as in the run's own columns.
+    `multihoprag_acc`. `out` appears whole or not at all. Raises `UsageError` with file, line and field for bad input. A
+    line with a `finish_reason` comes from a run: there an empty prediction is no answer and scores 0, as in the run's own
+    columns.
     """
     source, out = Path(source), Path(out)
     check_writable(out)

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from evoctx_torch.cli import main
 from evoctx_torch.errors import MissingExtra, UsageError
 from evoctx_torch.evaluation import bertscore
 from evoctx_torch.evaluation.bertscore import BertScore
 from evoctx_torch.evaluation.long_answers import LONG_METRICS, LongAnswers
+from evoctx_torch.evaluation.results import COUNTS, SCORES, summarize
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "river", "vell", "rises", "in", "hollow", "hills", "##s", "bridge"]
 
@@ -71,6 +73,26 @@ def test_rows_hold_the_columns_that_were_asked_for(tiny: Path) -> None:
     assert LongAnswers([]).score(["x"], [["x"]]) == [{}]
 
 
+def test_columns_join_the_lines_of_a_run() -> None:
+    rows = [{"id": "a", "prediction": "the river", "golden_answers": ["a river"]}, {"id": "b", "prediction": "", "golden_answers": ["x"]}]
+    LongAnswers(["rouge"]).add_to(rows)
+    assert rows[0]["rouge1"] == 0.5 and rows[1]["rougeL"] == 0 and rows[0]["id"] == "a"
+    assert list(summarize_columns(rows)) == ["rouge1", "rouge2", "rougeL"]
+
+
+def summarize_columns(rows: list[dict]) -> dict:
+    """What `summarize` makes of the long-answer columns alone."""
+    row = dict.fromkeys((*SCORES, *COUNTS), 0.0) | {"actions": [], "error": None, "finish_reason": "eos"}
+    return {name: value for name, value in summarize([row | r for r in rows], {}).items() if name in LONG_METRICS}
+
+
+@pytest.mark.parametrize("argv", [["--metrics", "blue"], ["--metrics", "bertscore"], ["--bertscore-layers", "3"], ["--metrics", "bertscore", "--bertscore-model", "."]])
+def test_the_score_command_refuses_wrong_choices_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "prediction": "y", "golden_answers": ["y"]}\n')
+    assert main(["score", str(tmp_path / "p.jsonl"), "--out", str(tmp_path / "s.jsonl"), *argv]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1 and not (tmp_path / "s.jsonl").exists()
+
+
 @pytest.mark.parametrize(("names", "how", "words"), [
     (["blue"], {}, "--metrics has 'blue'; expected some of rouge, bertscore"), (["bertscore"], {}, "needs --bertscore-model M"),
     (["rouge"], {"bertscore_model": "m"}, "are for --metrics bertscore"), (["bertscore"], {"bertscore_model": "no/model"}, "'no/model' is neither"),
@@ -114,3 +136,13 @@ def test_the_embedded_encoder_prefers_a_paraphrase() -> None:
     scorer = BertScore("all-minilm-l6-v2", device="cpu")
     close, far = scorer.score(["the cat lay on the mat", "stocks fell sharply today"], [["a cat was lying on the rug"]] * 2)
     assert close > far + 0.2
+
+
+def test_a_run_scores_long_answers_where_asked(tmp_path, configure, scripted):
+    from evoctx_torch.evaluation.run import evaluate
+    scripted()
+    outcome = evaluate(configure("closed-book", metrics="rouge", limit=2), tmp_path / "run")
+    assert outcome.metrics["rougeL"]["mean"] == 1.0 and outcome.config["metrics"] == "rouge"
+    with pytest.raises(UsageError, match="--metrics has 'rogue'"):
+        evaluate(configure("closed-book", metrics="rogue"), tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -74,6 +74,12 @@ def test_aggregates_equal_the_programs_own(rows: list[dict], shared: Path) -> No
     assert round(mean("musique_f1"), 3) == official["musique_evaluate_rounded3"]["answer_f1"]
 
 
+def test_no_column_of_the_reference_values_is_left_uncompared(rows: list[dict]) -> None:
+    whole = {f"{program}_{name}" for program in ("hotpot", "twowiki_v10", "twowiki_v11", "flashrag") for name in ("em", "f1", "prec", "recall")}
+    others = {"flashrag_acc", "searchr1_em", "searchr1_subem", *(f"{p}_{m}" for p in ("triviaqa", "musique", "torchmetrics") for m in ("em", "f1"))}
+    assert set().union(*rows) - {"id", "class", "source", "prediction", "golds"} == whole | others
+
+
 @given(TEXTS)
 def test_normalizing_twice_changes_nothing(text: str) -> None:
     assert normalize(normalize(text)) == normalize(text)

@@ -36,8 +36,8 @@ def resolve_judge(model: str | None, given: Mapping[str, Any], *, against: bool 
     common = typed(EvalOptions, {name: value for name, value in given.items() if name in KEPT} | {"generator": model})
     if settings.base_url is not None and settings.backend != "openai":
         raise UsageError(f"--base-url {settings.base_url} is for --backend openai: add that, or leave it out")
-    roles = ("generator", "judge")  # every run has a generator; here it is the judge
-    return RunConfig(SCORE if against else MATCH, JudgeOptions(), common, settings, dict.fromkeys(roles, model), dict.fromkeys(roles, settings))
+    method, roles = SCORE if against else MATCH, ("generator", "judge")  # every run has a generator; here it is the judge
+    return RunConfig(method, JudgeOptions(), common, settings, dict.fromkeys(roles, model), dict.fromkeys(roles, settings))
 
 
 def judge(folder: Path, config: RunConfig, against: Path | None = None) -> tuple[dict[str, Any], Path]:
@@ -73,8 +73,8 @@ def others(folder: Path, rows: list[dict[str, Any]], against: Path) -> list[str]
     for row in rows:
         other = found.pop(row["id"], None)
         if other is None or any(other[name] != row[name] for name in ("question", "golden_answers")):
-            raise UsageError(f"--against {against} {'lacks' if other is None else 'asks something else in'} question {row['id']!r} of {folder}: "
-                             "expected a run on the same questions")
+            wrong = "lacks" if other is None else "asks something else in"
+            raise UsageError(f"--against {against} {wrong} question {row['id']!r} of {folder}: expected a run on the same questions")
         found[row["id"]] = other
     if len(found) > len(rows):
         extra = next(i for i in found if i not in {row["id"] for row in rows})

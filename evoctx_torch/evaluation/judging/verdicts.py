@@ -86,8 +86,9 @@ def common(row: Mapping[str, Any], record: Trajectory | None) -> dict[str, Any]:
     """What both kinds of lines hold: what was asked and replied, and what it cost."""
     calls = record.counts() if record else {}
     return {
-        "question": row["question"], "golden_answers": row["golden_answers"], "replies": [c.completion.text for c in record.calls] if record else [],
-        **{name: calls.get(name, 0) for name in CALLS}, "finish_reason": record.finish_reason if record else EMPTY, "error": record.error if record else None,
+        "question": row["question"], "golden_answers": row["golden_answers"],
+        "replies": [call.completion.text for call in record.calls] if record else [], **{name: calls.get(name, 0) for name in CALLS},
+        "finish_reason": record.finish_reason if record else EMPTY, "error": record.error if record else None,
     }
 
 
