@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from evoctx_torch.operations import Completion, Decision, Passage, Question, Retrieved
+from evoctx_torch.operations import Completion, Decision, Passage, Question, Retrieved, Thought
 from evoctx_torch.transcript import Prompt
 
 
@@ -116,8 +116,11 @@ class Trajectory:
 
 
 def passage_json(passage: Passage) -> dict[str, Any]:
-    """A passage as files show it: without its contents, which the corpus holds."""
-    return {"id": passage.id, "doc_id": passage.doc_id, "title": passage.title, "score": finite(passage.score)}
+    """A passage as files show it: without its contents, which the corpus holds; a thought with them, and what it rests on."""
+    shown = {"id": passage.id, "doc_id": passage.doc_id, "title": passage.title, "score": finite(passage.score)}
+    if isinstance(passage, Thought):
+        shown |= {"thought": passage.contents, "level": passage.level, "provenance": list(passage.provenance)}
+    return shown
 
 
 def finite(value: float | None) -> float | str | None:

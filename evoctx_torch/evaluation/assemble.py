@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from evoctx_torch.boundary.controller import BoundaryExecutor
 from evoctx_torch.engine import Engine
 from evoctx_torch.evaluation.config import ModelOptions, RunConfig
 from evoctx_torch.evaluation.inputs import Inputs
+from evoctx_torch.evaluation.remembering import memory_encoder
 from evoctx_torch.generation.models import resolve_device
 from evoctx_torch.generation.settings import Roles, RoleSettings
+from evoctx_torch.memory.executor import ThoughtMemory
+from evoctx_torch.memory.store import ThoughtStore
 from evoctx_torch.operations import Executor
 from evoctx_torch.prompts import PromptBook
 from evoctx_torch.retrieval.build import make_retriever
@@ -22,8 +26,15 @@ from evoctx_torch.transcript import Prompt, Segment
 Report = Callable[[str, int, int], None]  # what is being made, how much of it is done, how much there is
 
 
-def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Report, on_tick: Callable[[Engine], None]) -> Engine:
-    """The engine of a run. What must be closed at its end is pushed on `stack`."""
+def build_engine(
+    config: RunConfig, inputs: Inputs, stack: ExitStack, report: Report, on_tick: Callable[[Engine], None],
+    memory: tuple[ThoughtStore, Mapping[str, Any]] | None = None,
+) -> Engine:
+    """The engine of a run. What must be closed at its end is pushed on `stack`.
+
+    `memory`: of a method that remembers, the store and what the run began with (`remembering.run_memory`); without it the
+    thoughts end with the engine.
+    """
     common = config.common
     device = resolve_device(common.device)
     # What can still be refused comes before what is dear to load: servers, the index, then weights.
@@ -47,9 +58,14 @@ def build_engine(config: RunConfig, inputs: Inputs, stack: ExitStack, report: Re
         # The boundary embeds passages without a prompt: the index's vectors are those only where it has none either.
         same = retriever is not None and retriever.encoder is boundary_encoder and not boundary_encoder.passage_prompt
         controller = BoundaryExecutor(boundary_encoder, device, common.pool_vectors, known=retriever.known_vector if same else None)
+    thoughts: ThoughtMemory | None = None
+    if config.method.remembers:
+        store, began = memory or (ThoughtStore(None, memory_encoder(inputs)), {})
+        thoughts = ThoughtMemory(retriever, store, run=began.get("run"), known=began.get("thoughts"), frozen=config.options.freeze_memory,
+                                 device=device)
     return Engine(
-        config.method, config.options, generator=generators, retriever=retriever, controller=controller, prompts=inputs.prompts,
-        modules=config.modules, batch_size=common.batch_size, on_tick=on_tick,
+        config.method, config.options, generator=generators, retriever=retriever, controller=controller, memory=thoughts, prompts=inputs.prompts,
+        modules=config.modules, batch_size=common.batch_size, wave=config.options.wave if thoughts else 1, on_tick=on_tick,
     )
 
 

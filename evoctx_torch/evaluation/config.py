@@ -16,7 +16,8 @@ from evoctx_torch.options import convert, flag, option, typed
 
 PRESETS = Path(__file__).parent / "presets"
 # What a run's config.json holds besides its options.
-RECORD = ("data_name", "queries_path", "corpus_path", "num_processes", "device_name", "versions", "git_commit", "digests")
+RECORD = ("data_name", "queries_path", "corpus_path", "num_processes", "device_name", "versions", "git_commit", "digests",
+          "memory_at_start")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,12 @@ class EvalOptions:
     boundary_encoder: str = option("all-minilm-l6-v2", "encoder of traces and boundaries", paper="all-MiniLM-L6-v2")
     index: str | None = option(None, "an index folder made by `evoctx index` (default: exact search, embedded at need)")
     limit: int | None = option(None, "only the first N questions", unit="questions", low=1)
+    split: str | None = option(None, "only half of these questions: the 1st, 3rd … (evolve) or the 2nd, 4th … (held-out)", choices=("evolve", "held-out"))
     seed: int = option(0, "seed of the sampling", low=0)
     extract: str = option("first-line", "how the prediction is taken from the reply", choices=("first-line", "full"))
+    metrics: str | None = option(None, "metrics of long answers besides, with commas between: rouge, bertscore")
+    bertscore_model: str | None = option(None, "model of BERTScore: all-minilm-l6-v2, a folder, or a hub name")
+    bertscore_layers: int | None = option(None, "layer of that model that is compared (default: bert-score's)", unit="layers", low=1)
     prompts: str | None = option(None, "folder with your own templates, before the packaged ones")
     deterministic: bool = option(False, "compute every row alone: slower, and the same on any hardware batch")
     batch_size: int = option(32, "questions under way at once", unit="questions", low=1, placement=True)

@@ -47,6 +47,7 @@ def check_inputs(config: RunConfig) -> Inputs:
     for question in questions:
         config.method.check(config.options, question)
     limit = None if len(questions) == count_rows(files.queries) else common.limit
+    questions = half(questions, common.split)
     corpus = load_corpus(files.corpus) if files.corpus is not None else None
     if corpus is not None and common.index is not None:
         corpus = indexed_corpus(read_index(Path(common.index)), corpus)  # the chunks, where the index holds such
@@ -66,6 +67,14 @@ def check_inputs(config: RunConfig) -> Inputs:
         digests |= found
         own = {} if common.index is None else read_index(Path(common.index)).prompts
     return Inputs(files, questions, limit, corpus, encoder, dtype, prompts, digests, own)
+
+
+def half(questions: list[Question], split: str | None) -> list[Question]:
+    """The questions of a split: every other one, so that both halves ask about the same documents; None is all of them."""
+    chosen = questions if split is None else questions[{"evolve": 0, "held-out": 1}[split] :: 2]
+    if not chosen:
+        raise UsageError(f"--split {split} has no question: there is only {len(questions)}")
+    return chosen
 
 
 def check_generator(config: RunConfig, role: str) -> str | None:

@@ -17,9 +17,10 @@ from evoctx_torch.methods.registry import Methods
 from evoctx_torch.methods.search_o1 import SEARCH_O1
 from evoctx_torch.methods.search_r1 import SEARCH_R1
 from evoctx_torch.methods.self_ask import SELF_ASK
+from evoctx_torch.methods.thought_retriever import THOUGHT_RETRIEVER
 
 METHODS = Methods((
-    CLOSED_BOOK, NAIVE_RAG, EVOCTX, SEARCH_R1, SEARCH_O1, ITERDRAG, SELF_ASK, ITER_RETGEN, IRCOT, FLARE,
+    CLOSED_BOOK, NAIVE_RAG, EVOCTX, SEARCH_R1, SEARCH_O1, THOUGHT_RETRIEVER, ITERDRAG, SELF_ASK, ITER_RETGEN, IRCOT, FLARE,
     ADAPTIVE_RAG,
 ))
 

@@ -74,7 +74,7 @@ class Retriever:
         below = np.concatenate(([0], self._size[excluded].cumsum()))[indptr]
         depths = np.array([o.k for o in operations]) + np.array([o.refill for o in operations]) * np.diff(below)
         queries = [o.query for o in operations]
-        positions, scores = self.index.search(queries if self.encoder is None else self._embed(queries), int(depths.max()))
+        positions, scores = self.index.search(queries if self.encoder is None else self.embed(queries), int(depths.max()))
 
         documents = np.where(np.arange(positions.shape[1]) < depths[:, None], self._document[positions], -1)
         tensors = map(torch.from_numpy, (documents, indptr, excluded))
@@ -91,7 +91,7 @@ class Retriever:
             return []
         queries = [o.query for o in operations]
         results = []
-        for o, query in zip(operations, queries if self.encoder is None else self._embed(queries), strict=True):
+        for o, query in zip(operations, queries if self.encoder is None else self.embed(queries), strict=True):
             own = [self._by_document[self._first[n] : self._first[n + 1]] for doc in o.within if (n := self._number.get(doc)) is not None]
             positions, scores = self.index.rank(query, np.concatenate(own) if own else np.empty(0, np.int64))
             ranked = list(zip(positions.tolist(), scores.tolist(), strict=True))[: None if o.refill else o.k]
@@ -113,7 +113,7 @@ class Retriever:
                 self._returned.put(passage.contents, position)
         return Retrieved(passages)
 
-    def _embed(self, queries: Sequence[str]) -> torch.Tensor:
+    def embed(self, queries: Sequence[str]) -> torch.Tensor:
         """Query vectors `[B, D]`; a query that was asked before keeps its vector."""
         vectors = {query: self._queries.get(query) for query in queries}
         if new := [query for query, vector in vectors.items() if vector is None]:
