@@ -9,7 +9,7 @@ from pathlib import Path
 from evoctx_torch.data.corpus import load_corpus
 from evoctx_torch.data.datasets import DataFiles
 from evoctx_torch.data.formats import FORMATS
-from evoctx_torch.data.formats.pool import Pool, Titles
+from evoctx_torch.data.formats.pool import Pool, Titles, unique
 from evoctx_torch.data.jsonl import read_jsonl
 from evoctx_torch.data.writing import CORPUS, QUERIES, check_new, write_folder
 from evoctx_torch.errors import UsageError
@@ -45,7 +45,7 @@ def convert(name: str, files: Sequence[Path], out: Path, *, own_documents: bool 
         for question in questions:
             if "context_passage_ids" not in question["metadata"]:
                 raise UsageError(f"{name} has no paragraphs that belong to a question: leave out --own-documents")
-            question["metadata"]["doc_ids"] = question["metadata"]["context_passage_ids"]
+            question["metadata"]["doc_ids"] = unique(question["metadata"]["context_passage_ids"])
     incomplete = sum(any(fact["passage_id"] is None for fact in q["metadata"].get("supporting_facts", ())) for q in questions)
     written = {QUERIES: questions} if questions else {}
     if isinstance(passages, Pool):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import bz2
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evoctx_torch.cli import main
 from evoctx_torch.data.convert import Written, convert, restrict
 from evoctx_torch.data.corpus import Corpus, load_corpus
 from evoctx_torch.data.datasets import resolve
+from evoctx_torch.data.formats.pool import joined
 from evoctx_torch.data.questions import load_questions
 from evoctx_torch.errors import UsageError
 from evoctx_torch.metrics.evidence import gold_passages
@@ -69,6 +73,15 @@ def test_hotpotqa_paragraphs_become_passages_once_and_facts_name_them(tmp_path: 
     assert "doc_ids" not in first.metadata
     spans = {row["id"]: row["spans"] for row in lines(tmp_path / "out" / "sentence_spans.jsonl")}
     assert [corpus.contents[2][a:b] for a, b in spans["2"]] == ["The Keri Light stands on an island.", "It was built in 1858.", ""]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["", " ", "  "]), st.sampled_from(["", "Ann", "is it", "A. B"]), st.sampled_from(["", " "])), max_size=6), st.sampled_from(["", " "]))
+def test_sentences_stand_where_their_spans_say(pieces, glue: str) -> None:
+    sentences = ["".join(piece) for piece in pieces]
+    text, spans = joined("T", sentences, glue)
+    assert [f"T\n{text}"[a:b] for a, b in spans] == [sentence.strip() for sentence in sentences]
+    assert text == ("".join(sentences).strip() if not glue else " ".join(filter(None, map(str.strip, sentences))))
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
 def test_in_the_distractor_setting_a_question_has_its_own_paragraphs_as_documents(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class Format:
 
 FORMATS = {
     "hotpotqa": Format("hotpot_dev_distractor_v1.json, hotpot_dev_fullwiki_v1.json, hotpot_train_v1.1.json", hotpotqa.read),
-    "2wikimultihopqa": Format("dev.json, train.json", hotpotqa.read),
+    "2wikimultihopqa": Format("dev.json, train.json", partial(hotpotqa.read, glue=" ")),
     "musique": Format("musique_ans_v1.0_dev.jsonl, musique_full_v1.0_dev.jsonl", musique.read),
     "multihoprag": Format("MultiHopRAG.json corpus.json", multihoprag.read),
     "academiceval": Format("abstract_single_*.json, abstract_multi_*.json or related_multi_*.json, or their folder", academiceval.read, True),

@@ -15,17 +15,20 @@ from evoctx_torch.errors import UsageError
 KEPT = ("type", "level", "evidences", "evidences_id", "answer_id", "entity_ids")  # the last four are 2WikiMultihopQA's
 
 
-def read(files: Sequence[Path], passages: Passages) -> Iterator[dict[str, Any]]:
-    """Questions with supporting facts by (title, sentence number) and the ids of the paragraphs they stand in."""
+def read(files: Sequence[Path], passages: Passages, glue: str = "") -> Iterator[dict[str, Any]]:
+    """Questions with supporting facts by (title, sentence number) and the ids of the paragraphs they stand in.
+
+    `glue`: what stands between sentences (`pool.joined`): nothing in HotpotQA, a blank in 2WikiMultihopQA.
+    """
     for where, row in entries(one_file(files, "the questions")):
         answer = field(row, "answer", str, where, " (test sets are published without answers)")
-        context, sentences = {}, {}
+        ids, context, sentences = [], {}, {}
         for paragraph in field(row, "context", list, where):
             title, texts = _pair(paragraph, str, list, f"{where} field 'context'")
-            text, spans = joined(title, [checked(text, str, f"{where} sentence of {title!r}") for text in texts])
-            id = passages.add(title, text, spans)
+            text, spans = joined(title, [checked(text, str, f"{where} sentence of {title!r}") for text in texts], glue)
+            ids.append(passages.add(title, text, spans))
             if title not in context:
-                context[title], sentences[title] = id, texts
+                context[title], sentences[title] = ids[-1], texts
         facts = []
         for fact in field(row, "supporting_facts", list, where):
             title, number = _pair(fact, str, int, f"{where} field 'supporting_facts'")
@@ -40,7 +43,7 @@ def read(files: Sequence[Path], passages: Passages) -> Iterator[dict[str, Any]]:
             "metadata": {
                 **{name: row[name] for name in KEPT if name in row},
                 "supporting_passage_ids": unique([fact["passage_id"] for fact in facts]), "supporting_facts": facts,
-                "context_passage_ids": unique(list(context.values())),
+                "context_passage_ids": [id for id in ids if id is not None],
             },
         }
 

@@ -33,7 +33,7 @@ def read(files: Sequence[Path], passages: Passages) -> Iterator[dict[str, Any]]:
             "metadata": {
                 "type": row["id"].partition("__")[0], "answerable": answerable,
                 "supporting_passage_ids": unique([ids[place] for place in supporting]),
-                "context_passage_ids": unique([ids[place] for place in sorted(ids)]), "support_idxs": supporting,
+                "context_passage_ids": [ids[place] for place in sorted(ids)], "support_idxs": supporting,
                 "decomposition": [
                     {"question": step["question"], "answer": step["answer"], "passage_id": ids.get(step.get("paragraph_support_idx"))}
                     for step in row.get("question_decomposition", ())

@@ -75,18 +75,24 @@ class Titles:
         return self.by_title.get(title)
 
 
-def joined(title: str, sentences: Sequence[str]) -> tuple[str, Spans]:
-    """A paragraph's text, its sentences joined by one blank, and where they stand in "title\\ntext".
+def joined(title: str, sentences: Sequence[str], glue: str = "") -> tuple[str, Spans]:
+    """A paragraph's text and where its sentences, without the blanks around them, stand in "title\ntext".
 
-    An empty sentence keeps its number: supporting facts count it.
+    `glue` "": the sentences hold the blanks between them, as HotpotQA's do, and their concatenation is the text. Else they
+    are joined by it. An empty sentence keeps its number: supporting facts count it.
     """
+    parts = [sentence.strip() for sentence in sentences] if glue else list(sentences)
     text, spans = "", []
-    for sentence in map(str.strip, sentences):
-        text += " " if text and sentence else ""
-        start = len(title) + 1 + len(text)
-        text += sentence
-        spans.append((start, start + len(sentence)))
-    return text, spans
+    for part in parts:
+        if not text:
+            part = part.lstrip()
+        elif part:
+            text += glue
+        start = len(text) + len(part) - len(part.lstrip())
+        spans.append((start, start + len(part.strip())))
+        text += part
+    end, first = len(text.rstrip()), len(title) + 1
+    return text[:end], [(first + min(start, end), first + min(stop, end)) for start, stop in spans]
 
 
 def unique(ids: Sequence[str | None]) -> list[str]:
