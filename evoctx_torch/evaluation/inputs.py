@@ -58,7 +58,7 @@ def check_inputs(config: RunConfig) -> Inputs:
     resolve_device(common.device)
     resolve_device(common.index_device)
     prompts = prompt_book(config)
-    prompts.check(config.method.templates)
+    prompts.check((*config.method.templates, *config.modules.templates))
     if config.method.decides:
         digests["boundary_encoder"] = encoder_digest(common.boundary_encoder)
     encoder, dtype, own = None, "float32", {}

@@ -15,5 +15,10 @@ class Modules:
     contextualize: bool = option(False, "a contextualizer extracts what new passages say on the question; extracts are kept for the episode",
                                  paper="a module")
 
+    @property
+    def templates(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What their own prompts are made of, as `Method.templates`."""
+        return (("head", ("contextualize",)),) if self.contextualize else ()
+
 
 NO_MODULES = Modules()
