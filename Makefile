@@ -12,12 +12,13 @@ export TOKENIZERS_PARALLELISM := false
 # Waiting threads sleep instead of spinning: else a shared machine is many times slower.
 export OMP_WAIT_POLICY := PASSIVE
 
-.PHONY: help setup demo test test-slow lint clean
+.PHONY: help setup demo test test-slow results lint clean
 
 help:
 	@echo "make demo       three methods on 16 questions with embedded models (minutes)"
 	@echo "make test       the default test suite"
 	@echo "make test-slow  the tests marked slow"
+	@echo "make results    all methods on four data sets with embedded models: docs/results.md (an hour)"
 	@echo "make lint       ruff"
 
 setup: $(READY)
@@ -40,6 +41,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(RUN) -m pytest -m slow
+
+results: $(READY)
+	$(RUN) benchmarks/results.py
 
 lint: $(READY)
 	$(RUN) -m ruff check .

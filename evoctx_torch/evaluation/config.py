@@ -163,6 +163,7 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
     for role, settings in roles.items():
         if settings.base_url not in {None, *asked}:
             raise UsageError(f"--base-url {settings.base_url} (role {role}) is for --backend openai, which no role with it has: add that, or leave it out")
+    method.check_roles(options, roles)
     return RunConfig(method, options, common, generator, models, roles, modules)
 
 

@@ -1,0 +1,82 @@
+"""Runs the cells of a table, each in a folder of its own, so that an interrupted reproduction continues."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evoctx_torch.errors import UsageError
+from evoctx_torch.evaluation.config import RunConfig, known_options, resolve
+from evoctx_torch.evaluation.folder import RunFolder
+from evoctx_torch.evaluation.inputs import check_inputs, record
+from evoctx_torch.evaluation.reproduce.tables import PaperTable, Row
+from evoctx_torch.evaluation.run import evaluate
+from evoctx_torch.methods import get_method
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The finished runs of a table on one data set: metrics and lines of predictions, by the row's label."""
+
+    data: str
+    metrics: Mapping[str, Mapping[str, Any]]
+    predictions: Mapping[str, Sequence[Mapping[str, Any]]]
+
+    def value(self, label: str, metric: str) -> float | None:
+        """A row's mean of a metric; `tokens` are prompt and completion together. None where the run has no such metric."""
+        found = self.metrics[label]
+        if metric == "tokens":
+            return sum(found[name]["mean"] for name in ("prompt_tokens", "completion_tokens"))
+        entry = found.get(metric)
+        return entry["mean"] if isinstance(entry, dict) else entry
+
+    def column(self, label: str, metric: str) -> list[float] | None:
+        """A row's metric question by question; None where it is not a question's (or the label a mean's)."""
+        rows = self.predictions.get(label, ())
+        if metric == "tokens":
+            return [row["prompt_tokens"] + row["completion_tokens"] for row in rows] or None
+        values = [row.get(metric) for row in rows]
+        return None if not values or None in values else values
+
+
+def reproduce(table: PaperTable, places: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any], out: Path) -> list[Cells]:
+    """Run every row on every data set and return what came out.
+
+    `places` maps a data set to the options that name its files (`{"data": FOLDER}`), `given` overrides the paper's settings.
+    Every run is checked before the first one starts. Raises `UsageError`, `Interrupted`.
+    """
+    unknown = set(given) - set().union(*(known_options(get_method(row.method)) for row in table.rows))
+    if unknown:
+        raise UsageError(f"--set {sorted(unknown)[0]}: no method of {table.name} has this option")
+    planned = [
+        (data, row, configure(table, row, place, given, out / data), out / data / slug(row.label))
+        for data, place in places.items() for row in table.rows
+    ]
+    for _, _, config, folder in planned:
+        RunFolder(folder).check(record(config, check_inputs(config)))
+    done: dict[str, dict[str, Any]] = {data: {} for data in places}
+    for data, row, config, folder in planned:
+        done[data][row.label] = evaluate(config, folder, label=f"{data}: {row.label}")
+    return [
+        Cells(data, {label: run.metrics for label, run in runs.items()}, {label: RunFolder(run.folder).rows() for label, run in runs.items()})
+        for data, runs in done.items()
+    ]
+
+
+def configure(table: PaperTable, row: Row, place: Mapping[str, Any], given: Mapping[str, Any], folder: Path) -> RunConfig:
+    """The configuration of one cell: the paper's settings < the row's own options < what the user gives, where the method has it.
+
+    `{folder}` in an option stands for the data set's folder (a memory that rows share).
+    """
+    known = known_options(get_method(row.method))
+    values = {**table.settings, **row.options, **place, **{name: value for name, value in given.items() if name not in row.options}}
+    chosen = {name: value for name, value in values.items() if name in known}
+    return resolve(row.method, {k: v.replace("{folder}", str(folder)) if isinstance(v, str) else v for k, v in chosen.items()})
+
+
+def slug(label: str) -> str:
+    """A label as the name of a folder."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")

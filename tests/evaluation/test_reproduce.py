@@ -1,0 +1,95 @@
+"""The papers' tables: well formed, run as configured, values beside the paper's, verdicts that follow from the cells."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from evoctx_torch.analysis.paper import paper_cell
+from evoctx_torch.errors import UsageError
+from evoctx_torch.evaluation.config import known_options
+from evoctx_torch.evaluation.reproduce import show
+from evoctx_torch.evaluation.reproduce.run import Cells, configure, reproduce
+from evoctx_torch.evaluation.reproduce.tables import parse_table, read_table, tables
+from evoctx_torch.evaluation.reproduce.verdict import verdicts
+from evoctx_torch.methods import get_method
+
+SMALL = {
+    "title": "Two", "source": "a test", "data": ["towns"], "metrics": ["em", "llm_calls", "tokens"], "settings": {"generator": "gen", "top_k": 2, "agents": 9},
+    "rows": [{"label": "closed book", "method": "closed-book"},
+             {"label": "T = {rounds}", "method": "evoctx", "grid": {"rounds": [1, 2]}, "paper": "evoctx"}],
+    "means": [{"label": "mean", "rows": ["T = 1", "T = 2"], "paper": "evoctx k = 5"}],
+    "claims": [{"text": "evoctx is better", "metric": "em", "better": ["mean"], "worse": ["closed book"]},
+               {"text": "closed book is cheaper", "metric": "tokens", "better": ["closed book"], "worse": ["T = 1", "T = 2"], "lower": True}],
+}
+
+
+@pytest.mark.parametrize("name", tables())
+def test_every_table_is_well_formed_and_its_options_exist(name):
+    table = read_table(name)
+    known = set().union(*(known_options(get_method(row.method)) for row in table.rows))
+    assert set(table.settings) <= known
+    for row in table.rows:
+        assert set(row.options) <= known_options(get_method(row.method)), row.label
+        configure(table, row, {"data": "demo"}, {}, None)
+        if row.paper:
+            assert any(paper_cell(row.paper, data, metric) for data in table.data for metric in table.metrics), f"{row.label}: no published value"
+    assert table.claims
+
+
+def test_the_issue_names_all_of_these():
+    assert {"ace-table-2", "evoctx-main", "evoctx-ablation", "evoctx-thresholds", "evoctx-rounds", "search-r1-modules", "thought-held-out"} <= set(tables())
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"claims": [{"text": "x", "metric": "em", "better": ["nobody"], "worse": ["closed book"]}]}, "no row 'nobody'"),
+    ({"claims": [{"text": "x", "metric": "f1", "better": ["mean"], "worse": ["closed book"]}]}, "no metric 'f1'"),
+    ({"rows": [{"label": "same", "method": "closed-book"}] * 2, "means": [], "claims": []}, "two rows of one label"),
+])
+def test_a_table_that_contradicts_itself_is_no_table(change, words):
+    with pytest.raises(ValueError, match=words):
+        parse_table("small", SMALL | change)
+
+
+def test_the_cells_are_runs_and_the_verdicts_follow_from_them(tmp_path, data, scripted):
+    table = parse_table("small", SMALL)
+    requests = scripted(lambda p: "Mayor 0" if p.operation.prompt.segments[0].text and len(p.operation.prompt.segments) == 2 else f"Mayor {p.question_id[1:]}")
+    places, given = {"towns": {"data": str(data)}}, {"prompt_family": "completion", "limit": 4}
+    (found,) = cells = reproduce(table, places, given, tmp_path / "out")
+    assert [found.value(label, "llm_calls") for label in ("closed book", "T = 1", "T = 2")] == [1, 2, 3]
+    assert (found.value("closed book", "em"), found.value("T = 1", "em")) == (0.25, 1.0)
+    first, second = verdicts(table, cells)
+    assert (first.holds, first.difference, first.p) == (True, 0.75, None), "a mean has no questions to be paired"
+    assert second.holds and second.pair == ("closed book", "T = 1") and 0 < second.p < 1
+    show.write(tmp_path / "out", table, cells, [first, second], "toy")
+    page = (tmp_path / "out" / "table.md").read_text()
+    assert "| T = 2 | 100.0 | 3.00 |" in page and "evoctx is better | as in the paper" in page
+    assert json.loads((tmp_path / "out" / "table.json").read_text())["cells"]["towns"]["mean"]["em"]["measured"] == 1.0
+    asked = len(requests)
+    assert reproduce(table, places, given, tmp_path / "out") == cells and len(requests) == asked, "a finished table was run again"
+
+
+def test_the_papers_value_stands_beside_the_cell():
+    table = read_table("evoctx-ablation")
+    metrics = {row.label: {"em": {"mean": 0.5}, "prompt_tokens": {"mean": 10.0}, "completion_tokens": {"mean": 2.0}} for row in table.rows}
+    rows = show.cell_rows(table, Cells("multihoprag", metrics, {}))
+    assert rows[0][:2] == ["EvoCtx", "50.0 (74.6)"] and rows[1][1] == "50.0 (62.9)" and rows[0][-1] == "12.0 (27,500)" and rows[0][2] == "– (74.6)"
+    tie, missing = verdicts(table, [Cells("multihoprag", metrics, {})])
+    assert tie.difference == missing.difference == 0
+    assert show.verdict_rows([tie])[0][2] == "a tie"
+    assert [v.holds for v in verdicts(table, [Cells("multihoprag", {label: {} for label in metrics}, {})])] == [None, None]
+
+
+def test_everything_is_checked_before_the_first_run(tmp_path, data, scripted):
+    requests, table = scripted(), parse_table("small", SMALL)
+    with pytest.raises(UsageError, match="--set roundz"):
+        reproduce(table, {"towns": {"data": str(data)}}, {"roundz": 3}, tmp_path / "out")
+    with pytest.raises(UsageError, match="no such folder"):
+        reproduce(table, {"towns": {"data": str(data)}, "villages": {"data": str(tmp_path / "villages")}}, {"prompt_family": "completion"}, tmp_path / "out")
+    assert not requests and not (tmp_path / "out").exists()
+
+
+def test_an_unknown_table_is_refused():
+    with pytest.raises(UsageError, match="ace-table-2"):
+        read_table("table-9")
