@@ -61,6 +61,8 @@ def resolve_corpus(corpus: str | Path) -> Path:
     """The corpus file that a user names: the file itself, a data set's folder, or a known name. Raises `UsageError`."""
     if Path(corpus).is_file():
         return Path(corpus)
+    if hub.has_no_corpus(corpus):
+        raise UsageError(f"{corpus} has questions only; expected a file of passages, or a folder with {CORPUS}")
     path = _folder(corpus, f"a file of passages, a folder with {CORPUS}, or {_known()}", "")[1] / CORPUS
     if not path.is_file():
         raise UsageError(f"{corpus} has no {CORPUS}; expected a file of passages, or a folder that holds it")

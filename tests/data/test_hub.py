@@ -49,6 +49,8 @@ def test_a_flashrag_set_has_the_questions_of_its_split(data: str, name: str, fir
 def test_its_corpus_is_given_or_that_of_the_index(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="questions only: give the corpus with --corpus FILE, or an index with --index DIR"):
         resolve("flashrag:nq")
+    with pytest.raises(UsageError, match="flashrag:nq has questions only"):
+        resolve_corpus("flashrag:nq")
     corpus = tmp_path / "i" / "corpus.jsonl"
     corpus.parent.mkdir()
     corpus.write_text('{"id": "p", "contents": "t"}\n')
@@ -104,7 +106,11 @@ def test_reports_and_events_become_questions_over_their_own_documents(tmp_path: 
     assert (found.name, [q.golden_answers for q in questions]) == ("govreport", [("Bridges need money.",), ("Ports.",)])
     assert corpus.contents[0] == "govreport 0.0\nBridges age.\n\nMoney is short."
     assert [q.metadata["doc_ids"] for q in questions] == [[doc] for doc in corpus.doc_ids]
-    assert resolve_corpus("govreport") == found.corpus
+    assert resolve_corpus("govreport") == resolve_corpus(found.corpus) == resolve_corpus(found.corpus.parent) == found.corpus
+    with pytest.raises(UsageError, match="nowhere: no such folder or name"):
+        resolve_corpus("nowhere")
+    with pytest.raises(UsageError, match=r"has no corpus\.jsonl"):
+        resolve_corpus(tmp_path / "document")
     found = resolve("wcep@validation")
     questions, corpus = load_questions(found.queries), load_corpus(found.corpus)
     assert (found.name, corpus.contents) == ("wcep", ("wcep 0.0\nA storm came.", "wcep 0.1\nThe storm left.", "wcep 1.0\nVote."))
