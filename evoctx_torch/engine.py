@@ -74,7 +74,7 @@ class Engine:
             from evoctx_torch.boundary.controller import BoundaryExecutor
             controller = BoundaryExecutor(encoder)
         self.retriever, self.controller, self.memory = retriever, controller, memory
-        self.prompts, self.modules = prompts or PromptBook(Family("chat")), modules
+        self.prompts, self.modules = prompts or PromptBook(Family("chat", more=self.method.folder)), modules
         self.batch_size, self.wave, self.on_tick = batch_size, wave, on_tick
         self.places: list[Place] = []
         self.ticks = 0

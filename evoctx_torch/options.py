@@ -25,16 +25,18 @@ def option(
     above: float | None = None,
     choices: Sequence[str] = (),
     placement: bool = False,
+    file: bool = False,
 ) -> Any:
     """A dataclass field with what the command line and the check need.
 
     `paper`: the papers' value, shown in --help. `low`/`high` are inclusive bounds, `above` an exclusive one.
     `placement`: the option cannot change an answer (batch size, device placement), so a resumed run may change it.
+    `file`: it names a file that the run reads; a run's record holds its digest, so that a changed file is another run.
     """
     return dataclasses.field(
         default=default,
         metadata={"help": help, "unit": unit, "paper": paper, "low": low, "high": high, "above": above,
-                  "choices": tuple(choices), "placement": placement},
+                  "choices": tuple(choices), "placement": placement, "file": file},
     )
 
 

@@ -16,11 +16,13 @@ from evoctx_torch.generation.models import resolve_device
 from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.memory.executor import ThoughtMemory
 from evoctx_torch.memory.store import ThoughtStore
-from evoctx_torch.operations import Executor
+from evoctx_torch.methods import Episode
+from evoctx_torch.operations import Executor, Question
 from evoctx_torch.prompts import PromptBook
 from evoctx_torch.retrieval.build import make_retriever
 from evoctx_torch.retrieval.encoder import Encoder
 from evoctx_torch.retrieval.executor import Retriever
+from evoctx_torch.trajectory import Trajectory
 from evoctx_torch.transcript import Prompt, Segment
 
 Report = Callable[[str, int, int], None]  # what is being made, how much of it is done, how much there is
@@ -99,6 +101,10 @@ def build_generator(config: RunConfig, roles: list[str], prompts: PromptBook, de
     for role in roles:  # a chat template that refuses our messages is refused before anything is written
         family = prompts.of(role)
         generator.tokens.encode(Prompt((Segment("?"),), family.chat, family.system), 1 << 30)
+    question = Question("", "?", ())
+    for operation in config.method.rehearse(Episode(question, prompts, Trajectory(question, ""), head=config.method.head), config.options):
+        if operation.role in roles:
+            generator.check(operation)
     return generator
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from dataclasses import dataclass, field
@@ -55,6 +56,8 @@ def check_inputs(config: RunConfig) -> Inputs:
         raise UsageError(f"--top-k is {config.options.top_k}, and {files.corpus} has only {len(corpus)} passages")
     digests: dict[str, str | None] = {"queries": digest_file(files.queries), "corpus": corpus.digest if corpus else None}
     digests |= {role: check_generator(config, role) for role in config.models}
+    read = [f.name for f in dataclasses.fields(config.options) if f.metadata.get("file") and getattr(config.options, f.name) is not None]
+    digests |= {name: digest_file(Path(getattr(config.options, name))) for name in read}
     resolve_device(common.device)
     resolve_device(common.index_device)
     prompts = prompt_book(config)
@@ -130,7 +133,7 @@ def prompt_book(config: RunConfig) -> PromptBook:
             name = prompt_family(config.models[role])
         if name == "chat" and settings.backend == "openai" and settings.api == "completions":
             raise UsageError("--prompt-family chat does not go with --api completions: that endpoint knows no chat template")
-        return Family(name, folder)
+        return Family(name, folder, config.method.folder)
 
     families: dict[str, Family] = {}
     by_role = {role: families.setdefault((f := family(role)).name, f) for role in config.roles}

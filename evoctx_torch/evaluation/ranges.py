@@ -16,7 +16,7 @@ from torch.profiler import record_function
 
 from evoctx_torch.analysis.trace import PREFIX
 from evoctx_torch.engine import Engine
-from evoctx_torch.operations import Completion, Executor, Failure, Pending, Result
+from evoctx_torch.operations import Completion, Executor, Failure, Pending, Result, Scored
 
 
 @dataclass(slots=True)
@@ -63,10 +63,11 @@ class Ranged:
         work.rows.append(len(pending))
         work.bytes += self._bytes_a_call
         for result in results:
-            if isinstance(result, Completion):
-                work.prompt_tokens += result.prompt_tokens
-                work.computed_prompt_tokens += result.computed_prompt_tokens
-                work.completion_tokens += result.completion_tokens
+            call = result.completion if isinstance(result, Scored) else result
+            if isinstance(call, Completion):
+                work.prompt_tokens += call.prompt_tokens
+                work.computed_prompt_tokens += call.computed_prompt_tokens
+                work.completion_tokens += call.completion_tokens
             work.failed += isinstance(result, Failure)
         return results
 

@@ -14,7 +14,7 @@ from evoctx_torch.generation.openai_reply import TooLong, parse, read_completion
 from evoctx_torch.generation.openai_request import check_api, fitted, messages, request_body, well_formed
 from evoctx_torch.generation.openai_server import api_key, check_url, is_loopback, without_key
 from evoctx_torch.generation.settings import Roles
-from evoctx_torch.operations import Completion, Failure, Pending
+from evoctx_torch.operations import Completion, Failure, Pending, Score
 from evoctx_torch.transcript import OverLength
 
 try:
@@ -83,6 +83,8 @@ class OpenAIGenerator:
     def answer(self, pending: Sequence[Pending]) -> list[Completion | Failure]:
         """One result a row, in the order of `pending`. Raises `UsageError` for a chat prompt at the completions endpoint."""
         for p in pending:
+            if isinstance(p.operation, Score):
+                raise UsageError(f"{self.base_url} cannot score votes: a server does not show its logits; use a model in this process (--backend hf)")
             check_api(self.api, p.operation.prompt.chat)
         return self._loop.run(self._rows(pending))
 

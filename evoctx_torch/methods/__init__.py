@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evoctx_torch.errors import UsageError
+from evoctx_torch.methods.ace import ACE
 from evoctx_torch.methods.adaptive_rag import ADAPTIVE_RAG
 from evoctx_torch.methods.base import Episode, Method, Steps
 from evoctx_torch.methods.closed_book import CLOSED_BOOK
@@ -20,7 +21,7 @@ from evoctx_torch.methods.self_ask import SELF_ASK
 from evoctx_torch.methods.thought_retriever import THOUGHT_RETRIEVER
 
 METHODS = Methods((
-    CLOSED_BOOK, NAIVE_RAG, EVOCTX, SEARCH_R1, SEARCH_O1, THOUGHT_RETRIEVER, ITERDRAG, SELF_ASK, ITER_RETGEN, IRCOT, FLARE,
+    CLOSED_BOOK, NAIVE_RAG, EVOCTX, ACE, SEARCH_R1, SEARCH_O1, THOUGHT_RETRIEVER, ITERDRAG, SELF_ASK, ITER_RETGEN, IRCOT, FLARE,
     ADAPTIVE_RAG,
 ))
 

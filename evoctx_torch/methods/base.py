@@ -10,14 +10,15 @@ torch and knows no batch, device or model; a failed operation never reaches it (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from evoctx_torch.evidence import Evidence, Extract
 from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.metrics.extract import split_thinking
-from evoctx_torch.operations import Completion, Generate, Operation, Passage, Question, Retrieve
+from evoctx_torch.operations import Completion, Generate, Operation, Passage, Question, Retrieve, Score
 from evoctx_torch.prompts.family import PromptBook
 from evoctx_torch.trajectory import Trajectory
 
@@ -105,8 +106,10 @@ class Method:
     `roles`: who is asked; all but the generator may have a model of their own, those in `required` must. `defaults`: settings
     of a role that differ from the general ones (`{"decider": {"temperature": 0.7}}`). `instructions`: the templates that it
     renders after `head`. `delegates`: methods that it may hand an episode over to. `unasked`: the roles that a run with
-    these options never asks. `check` raises `UsageError` for a question that these options cannot answer; both are called
-    before a model is loaded.
+    these options never asks. `check` raises `UsageError` for a question that these options cannot answer, `check_roles` for
+    settings of the roles (temperature, backend …) that do not go with them; all three are called before a model is loaded.
+    `rehearse`: calls as an episode that knows nothing yet would make them; a model that cannot take them is refused before the
+    run. `folder`: the method's own templates, in the sub-folders chat and completion, for methods of other packages.
     """
 
     name: str
@@ -125,6 +128,9 @@ class Method:
     delegates: tuple[Method, ...] = ()
     unasked: Callable[[Any], tuple[str, ...]] = lambda options: ()
     check: Callable[[Any, Question], None] = lambda options, question: None
+    check_roles: Callable[[Any, Mapping[str, Any]], None] = lambda options, roles: None
+    rehearse: Callable[[Episode, Any], Iterable[Generate | Score]] = lambda episode, options: ()
+    folder: Path | None = None
 
     @property
     def templates(self) -> tuple[tuple[str, tuple[str, ...]], ...]:

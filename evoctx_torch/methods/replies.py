@@ -30,3 +30,14 @@ def one_line(text: str, label: str) -> str:
     _, rest = split_thinking(text)
     line = next((line.strip() for line in rest.splitlines() if line.strip()), "")
     return re.sub(rf"^{re.escape(label)}\s*:\s*", "", line, flags=re.IGNORECASE).strip()
+
+
+def subquery_pair(text: str) -> tuple[str, str]:
+    """`Sub-query: …` and `Sub-answer: …` of a reply (ACE's thinking), both empty unless it has both.
+
+    The first label may be missing: a prompt may end with it.
+    """
+    before, *after = re.split(r"^[\s*]*sub-answer[\s*]*:", split_thinking(text)[1], maxsplit=1, flags=re.IGNORECASE | re.MULTILINE)
+    asked = re.split(r"^[\s*]*sub-query[\s*]*:", before, maxsplit=1, flags=re.IGNORECASE | re.MULTILINE)[-1]
+    found = tuple(one_line(part.lstrip("* "), "") for part in (asked, *after))
+    return found if len(found) == 2 and all(found) else ("", "")

@@ -28,12 +28,13 @@ HERE = Path(__file__).parent
 
 
 class Family:
-    """One family, optionally with a user's folder whose files take the place of ours (`--prompts DIR`).
+    """One family, optionally with a user's folder whose files take the place of ours (`--prompts DIR`), and with those of a
+    method of another package between them (`more`).
 
     Templates run in Jinja2's sandbox with strict undefined names and no escaping: passages stay verbatim.
     """
 
-    def __init__(self, name: str, folder: Path | None = None) -> None:
+    def __init__(self, name: str, folder: Path | None = None, more: Path | None = None) -> None:
         if name not in FAMILIES:
             raise UsageError(f"the prompt family is {name!r}; expected one of {', '.join(FAMILIES)}")
         if folder is not None and not folder.is_dir():
@@ -43,7 +44,7 @@ class Family:
         # A user's folder may hold one set of files, or a sub-folder a family.
         self.own = own = [folder / name, folder] if folder else []
         self.environment = SandboxedEnvironment(
-            loader=ChoiceLoader([FileSystemLoader(path) for path in [*own, HERE / name]]),
+            loader=ChoiceLoader([FileSystemLoader(path) for path in [*own, *([more / name] if more else []), HERE / name]]),
             autoescape=False, keep_trailing_newline=True, undefined=StrictUndefined, trim_blocks=True,
         )
         self._item = lru_cache(maxsize=1 << 16)(self._render_item)
