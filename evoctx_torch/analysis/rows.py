@@ -13,14 +13,15 @@ SHARES = {  # in [0, 1], shown in percent
     "em": "EM", "f1": "F1", "acc": "Acc", "multihoprag_acc": "Acc (MultiHop-RAG)", "multihoprag_hit": "Word in common (MultiHop-RAG)",
     "triviaqa_em": "EM (TriviaQA)", "triviaqa_f1": "F1 (TriviaQA)", "musique_em": "EM (MuSiQue)", "musique_f1": "F1 (MuSiQue)",
     "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertscore": "BERTScore F",
-    "llm_match": "LLM match",
+    "llm_match": "LLM match", "provenance_precision": "Provenance precision", "provenance_recall": "Provenance recall",
     "evidence_recall": "Evidence recall", "hits@4": "Hits@4", "hits@10": "Hits@10", "mrr@10": "MRR@10", "map@10": "MAP@10",
     "multihoprag_hits@4": "Hits@4 (MultiHop-RAG)", "multihoprag_hits@10": "Hits@10 (MultiHop-RAG)",
     "multihoprag_mrr@10": "MRR@10 (MultiHop-RAG)", "multihoprag_map@10": "MAP@10 (MultiHop-RAG)",
 }
 COUNTS = {  # a question's mean
     "llm_calls": "Model calls", "retrieval_calls": "Retrieval calls", "retrieved_passages": "Passages retrieved",
-    "unique_passages": "Passages, unique", "rounds": "Rounds", "turns": "Turns", "prompt_tokens": "Prompt tokens",
+    "unique_passages": "Passages, unique", "rounds": "Rounds", "turns": "Turns", "abstraction": "Abstraction of what was recalled", "thoughts_recalled": "Thoughts recalled",
+    "prompt_tokens": "Prompt tokens",
     "computed_prompt_tokens": "Prompt tokens computed", "completion_tokens": "Completion tokens",
 }
 DATA_SETS = ("triviaqa", "musique", "multihoprag")  # a metric of that prefix is shown on that data set only

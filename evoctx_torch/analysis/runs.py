@@ -61,13 +61,14 @@ def shown_contents(run: Run, trajectories: Iterable[Mapping[str, Any]]) -> dict[
 
     Empty where the corpus is not recorded or not on this machine: readers then show titles.
     """
-    wanted = {p["id"] for t in trajectories for part in (t["bootstrap"], *t["rounds"]) for p in part["passages"]}
-    found: dict[str, str] = {}
+    shown = {p["id"]: p for t in trajectories for part in (t["bootstrap"], *t["rounds"]) for p in part["passages"]}
+    found = {id: p["thought"] for id, p in shown.items() if "thought" in p}  # the memory holds these, and the trajectory tells them
+    wanted = shown.keys() - found.keys()
     corpus = run.config.get("corpus_path")
     if not wanted or not corpus or not Path(corpus).is_file():
         return found
     for row in _lines(Path(corpus)):
-        if len(found) == len(wanted):
+        if len(found) == len(shown):
             break
         if (passage := str(row["id"])) in wanted:
             found[passage] = row["contents"]

@@ -20,7 +20,9 @@ from evoctx_torch.trajectory import Trajectory
 COUNTS = ("retrieval_calls", "retrieved_passages", "unique_passages", "llm_calls", "prompt_tokens", "computed_prompt_tokens",
           "completion_tokens", "rounds")
 SCORES = (*ANSWER_METRICS, "evidence_recall", *RETRIEVAL_METRICS)
-SOMETIMES = (*LONG_METRICS, *MULTIHOPRAG_RANKING, "turns")  # columns of some runs, data sets or methods only
+# Columns of some runs, data sets or methods only.
+SOMETIMES = (*LONG_METRICS, *MULTIHOPRAG_RANKING, "turns", "invalid_votes", "unparsable_thinking",
+             "abstraction", "thoughts_recalled", "provenance_precision", "provenance_recall")
 LOPSIDED = 0.95  # a share of one action above this is worth a warning (PAPERS section 1: saturating thresholds)
 
 
@@ -64,6 +66,8 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float], *,
             summary[name] = interval(values)
     if rows:
         summary["multihoprag_acc"] = interval([row["multihoprag_hit"] for row in rows], acc_from_share)
+    if outcomes := Counter(row["thought"] for row in rows if "thought" in row):
+        summary["thoughts"] = dict(sorted(outcomes.items()))
     actions = [action for row in rows for action in row["actions"]]
     summary["think_ratio"] = actions.count(THINK) / len(actions) if actions else None
     rounds = action_counts(row["actions"] for row in rows)
