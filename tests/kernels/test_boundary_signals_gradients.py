@@ -11,6 +11,7 @@ from boundary_rules import TAUS
 from evoctx_kernels.boundary_signals import INTERPOLATIONS, boundary_signals, reference
 from torch import Tensor
 
+pytestmark = pytest.mark.usefixtures("each_cpu_path")
 SIGNALS = ("near", "centroid", "tail", "score")
 
 

@@ -38,7 +38,7 @@ def test_environment_has_the_versions_of_setup():
 def test_extras_that_are_named_exist(name):
     known = set(setup_values()["EXTRAS"])
     text = (ROOT / name).read_text()
-    named = re.findall(r"-e '?\.\[([\w,]+)\]", text) + re.findall(r"^EXTRAS := (.+)$", text, re.M)
+    named = re.findall(r"-e '?\.\[([\w,-]+)\]", text) + re.findall(r"^EXTRAS := (.+)$", text, re.M)
     assert named, f"{name} installs no extras"
     assert set(",".join(named).split(",")) <= known
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from evoctx_kernels.boundary_signals.outputs import work_dtype
 from evoctx_kernels.boundary_signals.reference import INTERPOLATIONS, BoundarySignals, quantile_rank, reference
 from evoctx_kernels.boundary_signals.registration import operator
+from evoctx_kernels.pair_dots import work_dtype
 
 __all__ = ["INTERPOLATIONS", "BoundarySignals", "boundary_signals", "quantile_rank", "reference"]
 
@@ -47,6 +47,10 @@ def boundary_signals(
     centroid of vectors that cancel, give zeros. On CUDA the pool's gradient is summed by float32 atomics, so that its
     last bits vary, unless `torch.use_deterministic_algorithms(True)`; on a CPU it never varies.
 
+    On a CPU float32 and float64 take one pass over the vectors where numba is installed, as many threads as
+    `torch.get_num_threads()`; without it, and for other dtypes, it is vectorized PyTorch, which reads them twice. The two may
+    differ in the last bits.
+
     On CUDA one launch a variant does everything and nothing waits for the device, for float32, float16 and bfloat16 with
     D a multiple of 16 up to 1,024; any other input takes the CPU's vectorized PyTorch there too, which waits. Rows may be
     of any length: one warp takes up to 64 vectors, eight warps more.
@@ -61,7 +65,7 @@ def boundary_signals(
         quantile: in [0, 1], of the position quantile · (n − 1) in the sorted distances.
         interpolation: linear, lower, higher, nearest (halves to even) or midpoint, as in `numpy.quantile`.
         validate: whether the values of indptr, slots and thresholds are checked; by default on a CPU alone, because it
-            waits for the device. Unchecked, a row of the CUDA kernel whose indptr or slots point outside is flagged like
+            waits for the device. Unchecked, a row of the CUDA kernel or the single pass whose indptr or slots point outside is flagged like
             one with NaN; nothing outside is read.
 
     Returns:

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from evoctx_kernels.boundary_signals.outputs import Outputs, work_dtype
+from evoctx_kernels.boundary_signals.outputs import Outputs
 from evoctx_kernels.boundary_signals.reference import quantile_rank
+from evoctx_kernels.pair_dots import work_dtype
 
 
 def remember(ctx: Any, inputs: tuple, output: tuple) -> None:

@@ -8,22 +8,16 @@ the number of calls counts as much as what they do: rare cases are looked for on
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from evoctx_kernels.boundary_signals.outputs import Outputs, work_dtype
+from evoctx_kernels.boundary_signals.outputs import Outputs
 from evoctx_kernels.boundary_signals.reference import quantile_rank
 from evoctx_kernels.boundary_signals.selection import order_statistics
-
-CHUNK = 8192  # vectors gathered at a time where nothing reads the pool in place
-
-with warnings.catch_warnings():  # CSR tensors announce once per process that they are in beta
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor(torch.zeros(2, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0), (1, 1))
+from evoctx_kernels.pair_dots import CHUNK, pair_dots, work_dtype
 
 
 def vectorized(
@@ -43,8 +37,8 @@ def vectorized(
         indptr, slots = without_inactive(indptr, slots, active)
     counts = indptr.diff()
 
-    in_place = traces.device.type == "cpu" and traces.dtype == work
-    dots, total = (read_in_place if in_place else read_in_chunks)(traces.contiguous(), pool, indptr, slots)
+    total = boundary_sums(pool, indptr, slots)  # first: it fetches ahead, which the products do not, and fills the cache
+    dots = pair_dots(traces, pool, indptr, slots)
     length = torch.linalg.vector_norm(total, dim=1)
     along = torch.segment_reduce(dots.double(), "sum", offsets=indptr, initial=0).to(work)  # t·Σx
     centroid = 1 - along / length
@@ -83,37 +77,19 @@ def without_inactive(indptr: Tensor, slots: Tensor, active: Tensor) -> tuple[Ten
     return torch.cat((indptr[:1], kept.cumsum(0))), slots[active.repeat_interleave(counts)]
 
 
-def read_in_place(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-    """Dots `[nnz]` and sums `[B, D]` without a copy of the vectors: a sampled matrix product and a bag of embeddings.
-
-    The bag goes first: it fetches ahead, which the product does not, and leaves what it fetched in the cache.
-    """
-    (rows, dim), (columns, _), (nnz,) = traces.shape, pool.shape, slots.shape
-    if nnz == 0:
-        return traces.new_zeros(0), torch.zeros_like(traces)
-    total = embedding_bag(slots, pool, indptr, mode="sum", include_last_offset=True)
-    # A CSR matrix may not hold more entries than cells, which repeated slots can exceed: empty rows make room.
-    room = max(0, -(-nnz // columns) - rows)
-    if room:
-        traces, indptr = torch.cat((traces, traces.new_zeros(room, dim))), torch.cat((indptr, indptr[-1:].expand(room)))
-    cells = torch.sparse_csr_tensor(indptr, slots, traces.new_zeros(nnz), (rows + room, columns), check_invariants=False)
-    return torch.sparse.sampled_addmm(cells, traces, pool.t(), beta=0.0).values(), total
-
-
-def read_in_chunks(traces: Tensor, pool: Tensor, indptr: Tensor, slots: Tensor) -> tuple[Tensor, Tensor]:
-    """Dots `[nnz]` and sums `[B, D]` from gathered vectors, accumulated in float32 (float64 for float64 inputs)."""
-    work = work_dtype(traces)
-    dots = torch.empty(slots.shape, dtype=work, device=pool.device)
-    total = torch.zeros(traces.shape, dtype=work, device=pool.device)
+def boundary_sums(pool: Tensor, indptr: Tensor, slots: Tensor) -> Tensor:
+    """`[B, D]`, the sum of each row's vectors in the working dtype: a bag of embeddings, without a copy if they are stored so."""
+    work, rows = work_dtype(pool), len(indptr) - 1
+    if len(slots) == 0:
+        return pool.new_zeros((rows, pool.shape[1]), dtype=work)
+    if pool.dtype == work:
+        return embedding_bag(slots, pool, indptr, mode="sum", include_last_offset=True)
+    sums = []
     for first, last in row_chunks(indptr, CHUNK):
         start, end = int(indptr[first]), int(indptr[last])
-        vectors = pool[slots[start:end]].to(work)
-        bounds = indptr[first : last + 1] - start
-        dots[start:end] = (vectors * traces[first:last].to(work).repeat_interleave(bounds.diff(), dim=0)).sum(-1)
-        if start < end:
-            everything = torch.arange(end - start, device=pool.device)
-            total[first:last] = embedding_bag(everything, vectors, bounds, mode="sum", include_last_offset=True)
-    return dots, total
+        vectors, everything = pool[slots[start:end]].to(work), torch.arange(end - start, device=pool.device)
+        sums.append(boundary_sums(vectors, indptr[first : last + 1] - start, everything))
+    return torch.cat(sums)
 
 
 def row_chunks(indptr: Tensor, budget: int) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from evoctx_kernels.pair_dots import work_dtype
+
 
 class Outputs(NamedTuple):
     """`BoundarySignals`, then what is kept for gradients (without rows where nothing is kept)."""
@@ -20,11 +22,6 @@ class Outputs(NamedTuple):
     low_at: Tensor  # [B] or [0] int64: positions of the two order statistics of `tail`, −1 in rows without gradient
     high_at: Tensor
     total: Tensor  # [B, D] or [0, D] float32 (float64 for float64 inputs): the sums of the boundaries' vectors
-
-
-def work_dtype(traces: Tensor) -> torch.dtype:
-    """What is computed in, and returned."""
-    return torch.float64 if traces.dtype == torch.float64 else torch.float32
 
 
 def allocate(traces: Tensor, keep: bool) -> Outputs:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -9,6 +12,7 @@ from evoctx_kernels.boundary_signals.backward import differentiate, remember
 from evoctx_kernels.boundary_signals.checks import check, check_values
 from evoctx_kernels.boundary_signals.cpu import vectorized
 from evoctx_kernels.boundary_signals.outputs import Outputs, allocate
+from evoctx_kernels.pair_dots import work_dtype
 
 
 @torch.library.custom_op("evoctx::boundary_signals", mutates_args=())
@@ -25,7 +29,8 @@ def operator(
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """`Outputs`; with `keep` the last three are filled, and gradients can be taken."""
-    return tuple(run(vectorized, traces, pool, indptr, slots, thresholds, active, quantile, interpolation, validate, keep))
+    path = fastest_of_cpu() if traces.is_cpu and traces.dtype == work_dtype(traces) else vectorized
+    return tuple(run(path, traces, pool, indptr, slots, thresholds, active, quantile, interpolation, validate, keep))
 
 
 @operator.register_kernel("cuda")
@@ -34,6 +39,16 @@ def _(traces, pool, indptr, slots, thresholds, active, quantile, interpolation, 
 
     path = launch if supports(traces) else vectorized
     return tuple(run(path, traces, pool, indptr, slots, thresholds, active, quantile, interpolation, validate, keep))
+
+
+@lru_cache(maxsize=1)
+def fastest_of_cpu() -> Callable[..., Outputs]:
+    """One compiled pass where numba can be imported, PyTorch's own functions otherwise."""
+    try:
+        from evoctx_kernels.boundary_signals.single_pass import single_pass
+    except ImportError:
+        return vectorized
+    return single_pass
 
 
 def run(path, traces, pool, indptr, slots, thresholds, active, quantile, interpolation, validate, keep) -> Outputs:
