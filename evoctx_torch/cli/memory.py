@@ -1,4 +1,4 @@
-"""`evoctx memory ls|show|stats FILE`: what a thought memory holds. Needs no model."""
+"""`evoctx memory ls|show|stats FILE` and `abstraction RUN`: what a thought memory holds, and what a run recalled. Needs no model."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
             one.add_argument("id", metavar="ID", help="a thought, by the number that `ls` shows")
         else:
             one.add_argument("--json", action="store_true", help="print JSON")
+    one = verbs.add_parser("abstraction", help="how abstract what a run recalled is, by a field of its questions",
+                           description="Mean level of what a run recalled, by a field of its questions' metadata (docs/metrics.md).")
+    one.add_argument("folder", type=Path, metavar="RUN", help="the folder of a finished run of thought-retriever")
+    one.add_argument("--by", required=True, metavar="FIELD", help="field of the questions' metadata, for instance type")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    one.set_defaults(run=run_abstraction)
 
 
 def run_ls(arguments: argparse.Namespace) -> int:
@@ -87,6 +93,21 @@ def run_stats(arguments: argparse.Namespace) -> int:
         elif isinstance(value, float):
             value = f"{value:.3f}"
         print(f"{name.replace('_', ' ')}: {'none' if value is None else value}")
+    return 0
+
+
+def run_abstraction(arguments: argparse.Namespace) -> int:
+    """Print the abstraction of what was recalled by a field of the questions."""
+    from evoctx_torch.analysis.abstraction import abstraction_by
+    found = abstraction_by(arguments.folder, arguments.by)
+    if arguments.json:
+        print(json.dumps(found, ensure_ascii=False, indent=1))
+        return 0
+    for value, entry in found["values"].items():
+        print(f"{entry['abstraction']:7.3f}  {arguments.by} {value} ({entry['questions']} questions)")
+    if correlation := found["spearman"]:
+        print(f"Spearman's rho {correlation['rho']:.3f}, p {correlation['p']:.3g}")
+    print(f"{found['questions']} questions, {found['left_out']} left out (nothing recalled, or no such field)")
     return 0
 
 
