@@ -33,7 +33,7 @@ BASE = ("eval", "evoctx", "--data", "demo", "--generator", "smollm2", "--out", "
     ((*BASE, "--temperature", "-1"), "--temperature is -1.0"), ((*BASE, "--signals", "far"), "--signals is 'far'; expected one of hybrid"),
     ((*BASE, "--tail-quantile", "1.5"), "at most 1"), ((*BASE, "--backend", "magic"), "expected one of hf, openai"),
     ((*BASE, "--backend", "openai"), "needs --base-url"), ((*BASE, "--decider-backend", "openai"), "decider: --backend openai needs --base-url"),
-    ((*BASE, "--decider-top-p", "3"), "decider: --top-p is 3.0"), ((*BASE, "--preset", "dream"), "expected one of evoctx-paper"),
+    ((*BASE, "--decider-top-p", "3"), "decider: --top-p is 3.0"), ((*BASE, "--preset", "dream"), "expected one of ace-paper, evoctx-paper"),
     ((*BASE, "--preset", "naive-rag-paper"), "is for the method naive-rag"), ((*BASE, "--config", "nowhere.toml"), "nowhere.toml"),
     (("eval", "naive-rag", "--data", "demo", "--out", "never"), "--generator is missing"),
     (("eval", "naive-rag", "--generator", "smollm2", "--out", "never"), "no data set"),
