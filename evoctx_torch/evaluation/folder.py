@@ -1,7 +1,8 @@
 """A run's folder: its files, the guard against another configuration, and what is finished so far.
 
-While a run is under way `finished.jsonl` takes a line a question as it ends; the contract's files are written at the
-end, in the order of the input, each through a temporary file, `metrics.json` last: where it is, the run is complete.
+While a run is under way its journal takes every operation's result and the lines of every finished question; the contract's
+files are written at the end, in the order of the input, each through a temporary file, `metrics.json` last: where it is, the
+run is complete.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RECORD, difference
+from evoctx_torch.journal import Journal
 from evoctx_torch.paths import check_writable, replace
 
 LINE_ENDS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -27,7 +29,7 @@ class RunFolder:
         self.path = path
         self.config, self.metrics = path / "config.json", path / "metrics.json"
         self.predictions, self.trajectories = path / "predictions.jsonl", path / "trajectories.jsonl"
-        self.report, self._finished = path / "report.html", path / "finished.jsonl"
+        self.report, self.journal = path / "report.html", path / "journal-0.sqlite"
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Raise `UsageError` unless the folder is new, empty, or a run with this configuration. Writes nothing."""
@@ -35,7 +37,7 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"--out {self.path} is a file; expected a folder")
         if not self.config.exists():
-            if self.path.is_dir() and any(self.path.iterdir()):
+            if self.path.is_dir() and not all(f.name.startswith(self.journal.name) for f in self.path.iterdir()):  # a kill may leave that alone
                 raise UsageError(f"--out {self.path} holds files that are no run of ours: choose a new folder")
             return
         with self._legible():
@@ -45,13 +47,15 @@ class RunFolder:
             self.done()
             if self.metrics.exists():
                 self.read_metrics()
+                self.rows()
         if changed := difference(*options) or difference(*digests):
             raise UsageError(f"--out {self.path} holds a run with another configuration: {changed}; choose a new folder")
 
     def done(self) -> dict[str, Lines]:
-        """The questions that are finished, by id; a torn last line is one that is not."""
-        if self._finished.exists():
-            rows = [json.loads(line) for line in whole_lines(self._finished)]
+        """The questions that are finished, by id. Raises `UsageError` while another process works on the run."""
+        if self.journal.exists():
+            with Journal(self.journal, read_only=True) as journal:
+                rows = [(json.loads(p), json.loads(t)) for p, t in journal.finished()]
             return {p["id"]: (p, t) for p, t in rows}
         if self.metrics.exists():
             both = (map(json.loads, whole_lines(path)) for path in (self.predictions, self.trajectories))
@@ -82,16 +86,13 @@ class RunFolder:
         """metrics.json of a complete run."""
         return json.loads(self.metrics.read_text(encoding="utf-8"))
 
-    def start(self, config: Mapping[str, Any], done: Mapping[str, Lines]) -> None:
-        """Write config.json and the finished questions; from here on the run is not complete."""
+    def start(self, config: Mapping[str, Any]) -> Journal:
+        """Open the journal, which no other process can then, and write config.json; from here on the run is not complete."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        journal = Journal(self.journal)
         replace(self.config, json.dumps(config, indent=2, ensure_ascii=False) + "\n")
-        replace(self._finished, "".join(map(line, done.values())))
         self.metrics.unlink(missing_ok=True)
-
-    def append(self, lines: Lines) -> None:
-        """Keep a finished question; flushed, so a kill loses at most the line under way."""
-        with self._finished.open("a", encoding="utf-8") as file:
-            file.write(line(lines))
+        return journal
 
     def write(self, done: Mapping[str, Lines], ids: Iterable[str]) -> list[dict[str, Any]]:
         """Write predictions and trajectories of the finished questions, in the order of `ids`; returns the predictions."""
@@ -103,7 +104,6 @@ class RunFolder:
     def finish(self, metrics: Mapping[str, Any]) -> None:
         """Write metrics.json: the run is complete."""
         replace(self.metrics, json.dumps(metrics, indent=2, ensure_ascii=False) + "\n")
-        self._finished.unlink(missing_ok=True)
 
 
 def line(row: Any) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 
 from evoctx_torch.analysis.report import write_report
 from evoctx_torch.evaluation.config import RunConfig
-from evoctx_torch.evaluation.folder import Lines, RunFolder
+from evoctx_torch.evaluation.folder import Lines, RunFolder, line
 from evoctx_torch.evaluation.inputs import Inputs, check_inputs, record
-from evoctx_torch.evaluation.remembering import check_memory, run_memory
 from evoctx_torch.evaluation.long_answers import LongAnswers
+from evoctx_torch.evaluation.remembering import check_memory, run_memory
 from evoctx_torch.evaluation.results import prediction_row, summarize
+from evoctx_torch.journal import record_in
 from evoctx_torch.operations import Question
 
 
@@ -89,12 +90,13 @@ def answer(
                 resolved["memory_at_start"] = memory[1]
             engine = build_engine(config, inputs, stack, progress.preparing, progress.on_tick, memory)
             began = time.monotonic()
-            folder.start(resolved, done)
+            journal = stack.enter_context(folder.start(resolved))
+            record_in(journal, engine)
             stack.enter_context(progress)
             stream = stack.enter_context(closing(engine.stream(inputs.questions, skip=frozenset(done))))
             for _, trajectory in stream:
                 lines = prediction_row(trajectory, config.common.extract), trajectory.to_json()
-                folder.append(lines)
+                journal.finish(trajectory.question.id, *map(line, lines))
                 done[trajectory.question.id] = lines
                 progress.finished(trajectory)
             whole = True

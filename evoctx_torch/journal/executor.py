@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from evoctx_torch.isolation import answer_each
 from evoctx_torch.journal.store import Journal
@@ -20,7 +20,7 @@ class Journaled:
         self.executor, self.journal = executor, journal
 
     def answer(self, pending: Sequence[Pending]) -> list[Result]:
-        """One result a row, in order; new ones are durable before they are returned."""
+        """One result a row, in order; new ones are durable at the journal's next commit."""
         results = [self.journal.recorded(row) for row in pending]
         missing = [i for i, result in enumerate(results) if result is None]
         if missing:
@@ -32,15 +32,40 @@ class Journaled:
         return results
 
 
+def record_in(journal: Journal, engine: Any) -> None:
+    """Put the journal around everybody who answers an engine's operations; its ticks commit."""
+    wrapped = {id(executor): Journaled(executor, journal) for executor in engine.generators.values()}  # roles that share one still do
+    engine.generators = {role: wrapped[id(executor)] for role, executor in engine.generators.items()}
+    engine.retriever = engine.retriever and Journaled(engine.retriever, journal)
+    engine.controller = engine.controller and Journaled(engine.controller, journal)
+    engine.memory = engine.memory and JournaledMemory(engine.memory, journal)
+    on_tick = engine.on_tick
+
+    def commit(engine: Any) -> None:
+        journal.commit()
+        if on_tick:
+            on_tick(engine)
+    engine.on_tick = commit
+
+
+class Memory(Executor, Protocol):
+    """What is asked of a memory besides answers."""
+
+    def begin_wave(self, number: int, question_ids: Sequence[str]) -> None: ...
+
+    def end_wave(self) -> None: ...
+
+
 class JournaledMemory(Journaled):
     """A thought memory (`engine.Memory`) with a journal around it; the memory keeps its own file."""
 
-    executor: Any
+    executor: Memory
 
     def begin_wave(self, number: int, question_ids: Sequence[str]) -> None:
         """As the memory's."""
         self.executor.begin_wave(number, question_ids)
 
     def end_wave(self) -> None:
-        """As the memory's."""
+        """As the memory's; what its questions remembered is durable first."""
+        self.journal.commit()
         self.executor.end_wave()

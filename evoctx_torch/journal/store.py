@@ -1,4 +1,4 @@
-"""The journal's file: SQLite, one a process, one transaction an answered batch.
+"""The journal's file: SQLite, one a process, one transaction a tick.
 
 It is opened in exclusive locking mode, so a second process is refused and no shared memory is needed, which network file
 systems do not have. The rollback journal makes a transaction whole or absent, whatever kills the process.
@@ -7,7 +7,8 @@ systems do not have. The rollback journal makes a transaction whole or absent, w
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,41 +23,49 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS results (question TEXT, number INTEGER, digest BLOB, kind TEXT, body TEXT, data BLOB,
                                     PRIMARY KEY (question, number)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS passages (id TEXT PRIMARY KEY, body TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS finished (question TEXT PRIMARY KEY, prediction TEXT, trajectory TEXT);
 """
 
 
 class Journal:
-    """Results of operations, by question and number. Raises `UsageError` for a file that is damaged, of another version, or in
-    use by another process."""
+    """Results of operations, by question and number, and the lines of finished questions.
 
-    def __init__(self, path: Path) -> None:
+    What is recorded is durable at the next `commit`. Raises `UsageError` for a file that is damaged, of another version, in use
+    by another process, or that cannot be written (a full disk): what was committed stays.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self._passages: dict[str, Passage] = {}
-        self._connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+        mode = "ro" if read_only else "rwc"
+        self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=1.0)
         try:
-            self._open()
-        except sqlite3.OperationalError as error:
+            with self._troubles():
+                if not read_only:
+                    self._lock()
+                self._check(read_only)
+        except BaseException:
             self._connection.close()
-            busy = "locked" in str(error)
-            raise UsageError(f"{path}: another process is working on this run: wait for it, or stop it" if busy else f"{path}: {error}") from None
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise UsageError(f"{path} is damaged ({error}): remove it to answer its questions anew") from None
+            raise
 
-    def _open(self) -> None:
+    def _lock(self) -> None:
         run = self._connection.execute
         run("PRAGMA locking_mode = EXCLUSIVE")
-        run("PRAGMA journal_mode = TRUNCATE")
         run("BEGIN EXCLUSIVE")  # takes the lock, which exclusive mode then keeps
-        (version,) = run("PRAGMA user_version").fetchone()
-        if version not in (0, VERSION):
-            run("ROLLBACK")
-            self._connection.close()
-            raise UsageError(f"{self.path} is of version {version}; expected {VERSION}: continue this run with the package that began it")
-        for statement in SCHEMA.split(";\n"):
-            run(statement)
-        run(f"PRAGMA user_version = {VERSION}")
         run("COMMIT")
+
+    def _check(self, read_only: bool) -> None:
+        run = self._connection.execute
+        (version,) = run("PRAGMA user_version").fetchone()
+        if version == 0 and not read_only:  # a new file
+            run("BEGIN")
+            for statement in SCHEMA.split(";\n"):
+                run(statement)
+            run(f"PRAGMA user_version = {VERSION}")
+            run("COMMIT")
+            version = VERSION
+        if version != VERSION:
+            raise UsageError(f"{self.path} is of version {version}; expected {VERSION}: continue this run with the package that began it")
         self._continued = run("SELECT EXISTS (SELECT 1 FROM results)").fetchone()[0] == 1
 
     def recorded(self, pending: Pending) -> Result | None:
@@ -66,8 +75,9 @@ class Journal:
         """
         if not self._continued:
             return None
-        found = self._connection.execute(
-            "SELECT digest, kind, body, data FROM results WHERE question = ? AND number = ?", (pending.question_id, pending.number)).fetchone()
+        query = "SELECT digest, kind, body, data FROM results WHERE question = ? AND number = ?"
+        with self._troubles():
+            found = self._connection.execute(query, (pending.question_id, pending.number)).fetchone()
         if found is None:
             return None
         if found[0] != digest(pending.operation):
@@ -77,27 +87,57 @@ class Journal:
         return decode(Row(*found[1:]), self._passage)
 
     def record(self, pending: Sequence[Pending], results: Iterable[Result]) -> None:
-        """Write the results of a batch in one transaction: when this returns they are durable."""
+        """Keep the results of a batch: all of them, or none where this raises."""
         rows, new = [], {}
         for row, result in zip(pending, results, strict=True):
             rows.append((row.question_id, row.number, digest(row.operation), *encode(result)))
             if isinstance(result, Retrieved):
                 new |= {p.id: p for p in result.passages if p.id not in self._passages}
-        run = self._connection
-        run.execute("BEGIN")
-        try:
-            run.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?)", [(name, passage_body(p)) for name, p in new.items()])
-            run.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)", rows)
-            run.execute("COMMIT")
-        except BaseException:
-            if run.in_transaction:  # a full disk has already rolled it back
-                run.execute("ROLLBACK")
-            raise
+        with self._writing() as connection:
+            connection.executemany("INSERT OR IGNORE INTO passages VALUES (?, ?)", [(name, passage_body(p)) for name, p in new.items()])
+            connection.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)", rows)
         self._passages |= new
 
-    def forget(self, question_ids: Iterable[str]) -> None:
-        """Drop the results of questions whose lines are written: a finished question needs none."""
-        self._connection.executemany("DELETE FROM results WHERE question = ?", [(name,) for name in question_ids])
+    def finish(self, question_id: str, prediction: str, trajectory: str) -> None:
+        """Keep a finished question's lines of predictions.jsonl and trajectories.jsonl."""
+        with self._writing() as connection:
+            connection.execute("INSERT OR REPLACE INTO finished VALUES (?, ?, ?)", (question_id, prediction, trajectory))
+
+    def finished(self) -> list[tuple[str, str]]:
+        """The lines of all finished questions, as given to `finish`."""
+        with self._troubles():
+            return self._connection.execute("SELECT prediction, trajectory FROM finished").fetchall()
+
+    def commit(self) -> None:
+        """Make everything recorded so far durable."""
+        with self._troubles():
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, which the next `commit` ends; a failure undoes it back to the last commit."""
+        with self._troubles():
+            try:
+                if not self._connection.in_transaction:
+                    self._connection.execute("BEGIN")
+                yield self._connection
+            except BaseException:
+                if self._connection.in_transaction:  # a full disk has already rolled it back
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _troubles(self) -> Iterator[None]:
+        """What SQLite stumbles over, said as a `UsageError`."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise UsageError(f"{self.path}: another process is working on this run: wait for it, or stop it") from None
+            raise UsageError(f"{self.path} cannot be read or written ({error}): mend that; the same command then continues") from error
+        except sqlite3.DatabaseError as error:
+            raise UsageError(f"{self.path} is damaged ({error}): remove it to answer its questions anew") from error
 
     def _passage(self, name: str) -> Passage:
         if name not in self._passages:
@@ -106,8 +146,11 @@ class Journal:
         return self._passages[name]
 
     def close(self) -> None:
-        """Release the file."""
-        self._connection.close()
+        """Commit and release the file."""
+        try:
+            self.commit()
+        finally:
+            self._connection.close()
 
     def __enter__(self) -> Self:
         return self

@@ -48,7 +48,7 @@ def contents(path: Path) -> list[tuple]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name not in ("config.json", "metrics.json", "memory.sqlite", "report.html")}
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name not in ("config.json", "journal-0.sqlite", "metrics.json", "memory.sqlite", "report.html")}
 
 
 def test_a_run_keeps_its_memory_in_its_folder_and_tells_what_became_of_thoughts(tmp_path, remembering_run):

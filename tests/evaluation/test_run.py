@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.folder import RunFolder
 from evoctx_torch.evaluation.run import Interrupted, evaluate
-from evoctx_torch.operations import Failure
+from evoctx_torch.journal import Journal
+from evoctx_torch.operations import Completion, Failure
 
-FILES = ["config.json", "metrics.json", "predictions.jsonl", "report.html", "trajectories.jsonl"]
+FILES = ["config.json", "journal-0.sqlite", "metrics.json", "predictions.jsonl", "report.html", "trajectories.jsonl"]
 
 
 def rows(path: Path) -> list[dict]:
@@ -25,6 +27,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 def untimed(folder: Path) -> dict[str, bytes | dict]:
     files: dict[str, bytes | dict] = snapshot(folder)
+    del files["journal-0.sqlite"]
     files["metrics.json"] = {k: v for k, v in json.loads(files["metrics.json"]).items() if k != "timing"}
     return files
 
@@ -105,15 +108,64 @@ def test_ctrl_c_writes_what_is_finished_and_the_same_command_continues(tmp_path,
     assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
 
 
-def test_trap_13_a_torn_last_line_is_a_question_that_is_not_finished(tmp_path, configure, scripted):
+def test_a_run_goes_on_in_the_middle_of_a_question_and_repeats_no_call(tmp_path, configure, scripted):
+    undisturbed = scripted()
+    evaluate(configure("evoctx", rounds=2), tmp_path / "whole")
+    for count in (4, 9, 14, 20):
+        first = scripted(interrupt_at(count, KeyboardInterrupt))
+        with pytest.raises(Interrupted):
+            evaluate(configure("evoctx", rounds=2), tmp_path / f"run{count}")
+        second = scripted()
+        evaluate(configure("evoctx", rounds=2), tmp_path / f"run{count}")
+        assert untimed(tmp_path / f"run{count}") == untimed(tmp_path / "whole")
+        lost = len(first) + len(second) - len(undisturbed)
+        assert 0 < lost <= 3, f"stopped at call {count}: {lost} calls were repeated, where the batch under way has three"
+
+
+def test_a_run_that_another_process_works_on_is_refused(tmp_path, configure, scripted):
     scripted(interrupt_at(5, KeyboardInterrupt))
     with pytest.raises(Interrupted):
         evaluate(configure(), tmp_path / "run")
-    journal = tmp_path / "run/finished.jsonl"
-    journal.write_bytes(journal.read_bytes()[:-20])
+    requests, before = scripted(), snapshot(tmp_path / "run")
+    with Journal(tmp_path / "run/journal-0.sqlite"), pytest.raises(UsageError, match="another process is working on this run"):
+        evaluate(configure(), tmp_path / "run")
+    assert not requests and snapshot(tmp_path / "run") == before
+
+
+def test_a_kill_before_anything_but_the_journal_was_written_leaves_a_folder_that_can_be_used(tmp_path, configure, scripted):
+    scripted()
+    (tmp_path / "run").mkdir()
+    Journal(tmp_path / "run/journal-0.sqlite").close()
+    assert evaluate(configure(), tmp_path / "run").ran == 8
+
+
+def test_a_changed_template_is_noticed_where_it_changes_what_was_asked(tmp_path, configure, scripted):
+    scripted(interrupt_at(14, KeyboardInterrupt))
+    with pytest.raises(Interrupted):
+        evaluate(configure("evoctx", rounds=2), tmp_path / "run")
+    scripted()
+    with sqlite3.connect(tmp_path / "run/journal-0.sqlite") as journal:
+        journal.execute("UPDATE results SET digest = x'00' WHERE kind = 'completion'")
+    with pytest.raises(UsageError, match="has changed since"):
+        evaluate(configure("evoctx", rounds=2), tmp_path / "run")
+
+
+def test_a_disk_that_fills_up_is_said_in_one_line_and_the_same_command_continues(tmp_path, configure, scripted, monkeypatch):
+    scripted()
+    record = Journal.record
+
+    def full(journal, pending, results):
+        if pending[0].question_id == "q3":
+            journal._connection.execute("PRAGMA max_page_count = 1")
+            results = [Completion("x" * 100_000, "eos", 1, 1, 1)] * len(pending)
+        record(journal, pending, results)
+    monkeypatch.setattr(Journal, "record", full)
+    with pytest.raises(UsageError, match="full"):
+        evaluate(configure(), tmp_path / "run")
+    monkeypatch.setattr(Journal, "record", record)
     requests = scripted()
     evaluate(configure(), tmp_path / "run")
-    assert {p.question_id for p in requests} == {f"q{i}" for i in range(2, 8)}
+    assert {p.question_id for p in requests} == {f"q{i}" for i in range(3, 8)}
     evaluate(configure(), tmp_path / "whole")
     assert untimed(tmp_path / "run") == untimed(tmp_path / "whole")
 

@@ -167,7 +167,7 @@ def test_a_batch_that_cannot_be_written_leaves_nothing_behind(tmp_path):
     path = tmp_path / "journal.sqlite"
     with Journal(path) as journal:
         journal._connection.execute("PRAGMA max_page_count = 8")
-        with pytest.raises(sqlite3.OperationalError, match="full"):
+        with pytest.raises(UsageError, match="full"):
             journal.record([asked(n) for n in range(3)], [Completion("x" * 20_000, "eos", 1, 1, 1)] * 3)
         journal._connection.execute("PRAGMA max_page_count = 1000000")
         journal.record([asked(0)], [said(asked(0))])
