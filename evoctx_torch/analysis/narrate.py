@@ -52,7 +52,8 @@ class _Telling:
             yield from ["", f"{asked} retrieved {_count(len(passages), 'passage')}:", *self.passages(passages)]
 
     def round(self, entry: Mapping[str, Any]) -> Iterator[str]:
-        yield f"Round {entry['round']}: {entry['action'] or 'not finished'}"
+        ended = entry["action"] or ("" if notes(entry) else "not finished")  # some methods have steps that are no action
+        yield f"Round {entry['round']}" + (f": {ended}" if ended else "")
         if entry["trace"]:
             yield f"  Trace: {self.text(entry['trace'])}"
         elif entry["probe"]:

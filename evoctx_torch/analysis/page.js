@@ -57,7 +57,7 @@ function distances(round) {
 }
 
 function roundCard(round, index) {
-  const card = node("section", "round", node("h4", "", `Round ${index + 1}`, round.action ? badge(round.action) : "not finished"));
+  const card = node("section", "round", node("h4", "", `Round ${index + 1}`, round.action ? badge(round.action) : Object.keys(round.notes).length ? "" : "not finished"));
   if (round.reason) card.append(node("p", "because", `${round.reason[0].toUpperCase()}${round.reason.slice(1)}.`));
   if (Object.keys(round.signals).length) {
     card.append(distances(round), node("p", "small", `Score ${fixed(round.score)}, against ${plural(round.boundary, "text")} of the boundary`));

@@ -15,7 +15,7 @@ from evoctx_torch.methods.base import Asking, Episode, Method, Steps
 from evoctx_torch.methods.memory_options import MemoryOptions
 from evoctx_torch.metrics.evidence import gold_passages, provenance_scores
 from evoctx_torch.metrics.extract import split_thinking
-from evoctx_torch.operations import Passage, Recall, Remember, Thought
+from evoctx_torch.operations import Generate, Passage, Recall, Remember, Thought
 from evoctx_torch.options import option
 from evoctx_torch.trajectory import Round
 
@@ -64,17 +64,23 @@ def distilled(episode: Episode, answer: str, confidence: str, sources: tuple[str
         return (NO_SOURCES if answer else NO_ANSWER), ""
     pair = Evidence(episode.question.text, [Line(f"Proposed answer: {answer}")])
     if confidence == "separate":
-        sure = said_confidence((yield episode.generate("generator", "confidence", pair)).text)
+        sure = said_confidence((yield from said(episode.generate("generator", "confidence", pair))))
         if sure != 1:
             return (UNPARSABLE if sure is None else UNSURE), ""
-        reply = (yield episode.generate("generator", "distil_thought", pair)).text
+        reply = yield from said(episode.generate("generator", "distil_thought", pair))
     else:
-        reply = (yield episode.generate("generator", "distil", pair)).text
+        reply = yield from said(episode.generate("generator", "distil", pair))
         sure = said_confidence(reply)
     thought = said_thought(reply)
     if sure is None or not thought:
         return UNPARSABLE, thought
     return (OFFERED if sure else UNSURE), thought
+
+
+def said(asked: Generate) -> Asking[str]:
+    """The reply; one that continues a plain text begins with the prompt's last line (`Thought:`), which it goes on from."""
+    reply = (yield asked).text
+    return reply if asked.prompt.chat else asked.prompt.text.rpartition("\n")[2] + reply
 
 
 def said_confidence(reply: str) -> int | None:

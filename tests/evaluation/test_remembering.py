@@ -23,7 +23,7 @@ def distilling(p) -> str:
     asked = p.operation.prompt.segments[-1].text
     if "worth remembering" in asked:
         town = TOWNS[int(p.question_id[1:])]
-        return f"Thought: who is the mayor of {town}? {town}a {town}b {p.question_id}\nConfidence: {int(p.question_id != 'q2')}"
+        return f" who is the mayor of {town}? {town}a {town}b {p.question_id}\nConfidence: {int(p.question_id != 'q2')}"
     return f"Mayor {p.question_id[1:]}"
 
 

@@ -129,9 +129,13 @@ def test_a_separate_check_comes_before_the_thought(check, outcome, calls):
 
 
 def test_the_completion_family_has_worked_examples_and_ends_its_calls():
-    (t,), generator, store = run(family="completion", reply=lambda p: ("Thought: a b c\nConfidence: 1\n\nPassage:" if "Proposed answer: M0" in p.operation.prompt.text else "M0\nmore"))
-    assert t.answer.text == "M0" and [x.text for x in store.thoughts] == ["a b c"]
-    assert generator.requests[1].operation.prompt.text.count(QUESTIONS[0].text) == 1
+    def say(p):
+        last = p.operation.prompt.text.rpartition("\n")[2]
+        return {"Answer:": " M0\nmore", "Thought:": " a b c\nConfidence: 1\n\nPassage:", "Confidence:": " 1\nmore"}[last]
+    for how in ("same-call", "separate"):
+        (t,), generator, store = run(family="completion", reply=say, confidence=how)
+        assert t.answer.text == " M0" and [x.text for x in store.thoughts] == ["a b c"]
+        assert all(p.operation.prompt.text.count(QUESTIONS[0].text) == 1 for p in generator.requests)
 
 
 def test_a_frozen_memory_saves_the_distil_call():
