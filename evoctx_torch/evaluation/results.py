@@ -58,7 +58,7 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float], *,
     `measured`: the actions came from the signals, so that one action everywhere is worth a warning. A metric that no
     question has (evidence recall without gold passages) is left out.
     """
-    summary: dict[str, Any] = {"questions": len(rows), "failures": failures(rows)}
+    summary: dict[str, Any] = {"questions": len(rows), "failures": failures(rows), "finish_reasons": reasons(rows)}
     columns = {name: [row[name] for row in rows] for name in (*SCORES, *COUNTS)}
     columns |= {name: [row.get(name) for row in rows] for name in SOMETIMES}
     for name, column in columns.items():
@@ -85,7 +85,12 @@ def interval(values: Sequence[float], transform: Callable[[Any], Any] | None = N
 
 def failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """Failed rows by reason, each counted once: no prediction, whatever ended it."""
-    return dict(sorted(Counter(row["finish_reason"] for row in rows if row["error"] or not row["prediction"]).items()))
+    return reasons(row for row in rows if row["error"] or not row["prediction"])
+
+
+def reasons(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Rows by what ended them. A row that had to be asked for its answer has one (`max_turns`, `no_answer`) and is no failure."""
+    return dict(sorted(Counter(row["finish_reason"] for row in rows).items()))
 
 
 def action_counts(actions: Iterable[Sequence[str]]) -> list[Counter[str]]:

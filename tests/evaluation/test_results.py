@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,10 @@ def test_the_last_think_ratio_by_round_is_the_runs() -> None:
     assert [entry["think_ratio"] for entry in summary["think_ratio_by_round"]] == [0, 1 / 2, 3 / 5]
     assert summary["think_ratio_by_round"][-1]["think_ratio"] == summary["think_ratio"]
     assert [entry[THINK] for entry in summary["action_share_by_round"]] == [0, 1, 1]
+
+
+def test_rows_are_counted_by_what_ended_them_and_failures_apart() -> None:
+    asked = prediction_row(replace(trajectory({}), finish_reason="max_turns"), "first-line")
+    empty = prediction_row(replace(trajectory({}, answer=" "), finish_reason="max_turns"), "first-line")
+    summary = summarize([prediction_row(trajectory({}), "first-line"), asked, empty], {})
+    assert summary["finish_reasons"] == {"eos": 1, "max_turns": 2} and summary["failures"] == {"max_turns": 1}
