@@ -1,4 +1,4 @@
-"""Self-Ask (arXiv 2210.03350, sections 3 and 3.1) with retrieval: each follow-up question is looked up before it is answered.
+"""Self-Ask (arXiv 2210.03350, section 3) with retrieval: each follow-up question is looked up before it is answered.
 
 "Are follow up questions needed here:" the model says yes and asks, is shown passages, answers and goes on in one call.
 A call ends before the next intermediate answer, which needs its passages first.
@@ -14,6 +14,8 @@ from evoctx_torch.operations import RETRIEVE
 from evoctx_torch.options import option
 from evoctx_torch.trajectory import Round
 
+YES = "Are follow up questions needed here: Yes.\n"
+
 
 @dataclass(frozen=True, slots=True)
 class SelfAskOptions:
@@ -25,27 +27,23 @@ class SelfAskOptions:
 
 def self_ask(episode: Episode, options: SelfAskOptions) -> Steps:
     """At most T follow-ups, a retrieval each and none before; T + 2 calls at most."""
-    evidence, rounds = episode.evidence, episode.record.rounds
-    for number in range(options.rounds + 1):
-        completion = yield episode.generate("generator", "self_ask", started=number > 0)
-        before, steps = steps_of(completion.text)
-        if number:
-            answer = steps[0].text if steps and steps[0].kind == INTERMEDIATE else (before.splitlines() or [""])[0].strip()
+    evidence, rounds, before = episode.evidence, episode.record.rounds, ""
+    while True:
+        completion = yield episode.generate("generator", "self_ask", started=bool(rounds))
+        lead, steps = steps_of(completion.text)
+        if rounds:
+            answer = steps[0].text if steps and steps[0].kind == INTERMEDIATE else (lead.splitlines() or [""])[0].strip()
             rounds[-1].notes["intermediate_answer"] = answer
-            evidence.add_line(answer and f"Intermediate answer: {answer}")
+            before = answer and f"Intermediate answer: {answer}\n"
         step = next((step for step in steps if step.kind != INTERMEDIATE and step.text), None)
-        if step is None:
-            return (yield from forced(episode, "no_answer"))
-        if step.kind == FINAL:
+        if step is not None and step.kind == FINAL:
             return answered(episode, completion)
-        if number == options.rounds:
-            break
-        if not number:
-            evidence.add_line("Are follow up questions needed here: Yes.")
-        evidence.add_line(f"Follow up: {step.text}")
+        if step is None or len(rounds) == options.rounds:
+            evidence.add_line(before)
+            return (yield from forced(episode, "no_answer" if step is None else "max_turns"))
+        evidence.add_line(f"{before if rounds else YES}Follow up: {step.text}")
         rounds.append(Round(completion.text, action=RETRIEVE, query=step.text, subquery=step.text))
         rounds[-1].passages = yield from episode.gather(step.text, options.top_k)
-    return (yield from forced(episode, "max_turns"))
 
 
 SELF_ASK = Method("self-ask", "asks itself whether and what to follow up; each follow-up retrieves", "arXiv 2210.03350",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tiny_lm import QUESTIONS, ask, ask_all, completions, generator, outcome, roles, tiny_model, tiny_tokenizer
@@ -86,6 +88,18 @@ def test_logprobs_are_those_of_teacher_forcing(kind):
             logprobs = made.model(ids).logits[0].log_softmax(-1)
         expected = [logprobs[len(prompt) - 1 + i, token].item() for i, token in enumerate(completion.token_ids)]
         assert completion.logprobs == pytest.approx(expected, abs=1e-4)
+
+
+def test_pieces_are_given_where_they_are_asked_for_and_change_nothing():
+    without = completions(generator().answer(ask_all(stop=(" the",))))
+    asked = completions(generator().answer([p._replace(operation=replace(p.operation, pieces=i % 2 == 0)) for i, p in enumerate(ask_all(stop=(" the",)))]))
+    assert [outcome(c) for c in asked] == [outcome(c) for c in without]
+    assert [c.pieces is None for c in asked] == [False, True] * 4
+    for completion in asked[::2]:
+        whole = "".join(completion.pieces)
+        assert len(completion.pieces) == len(completion.token_ids) == len(completion.logprobs)
+        assert whole.startswith(completion.text)
+        assert (completion.stopped_by or "") in whole[len(completion.text):]
 
 
 def test_each_row_has_its_own_limit():
