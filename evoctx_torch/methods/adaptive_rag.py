@@ -24,7 +24,8 @@ from evoctx_torch.options import option
 CLASSES = ("A", "B", "C")
 MULTI = {method.name: method for method in (IRCOT, ITERDRAG)}
 # The letter at the start of a line, followed by its end or a mark, or after a word that announces it.
-CLASS = re.compile(r"^\W*([ABC])(?=\W*$|[.):,])|\b(?:class|label|answer|category|complexity)\W+(?:is\W+)?([ABC])\b", re.IGNORECASE | re.MULTILINE)
+CLASS = re.compile(r"^\W*([ABC])(?=\W*$|[.):,])|\b(?:class|label|answer|category|complexity)\W+(?:is\W+)?([ABC])\b",
+                   re.IGNORECASE | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class AdaptiveRagOptions:
     rounds: int | None = option(None, "rounds of the multi-step method (default: its own)", unit="rounds", paper="open", low=1)
     multi: str = option("ircot", "the multi-step method, for class C", paper="ircot", choices=tuple(MULTI))
     unparsable: str = option("B", "the class that is taken where the classifier's reply names none", paper="open", choices=CLASSES)
-    route_key: str | None = option(None, "key of each question's metadata that holds its class A, B or C: a classifier of your own", paper="open")
+    route_key: str | None = option(None, "key of each question's metadata that holds its class A, B or C: a classifier of your own",
+                                   paper="open")
 
 
 def adaptive_rag(episode: Episode, options: AdaptiveRagOptions) -> Steps:
@@ -66,7 +68,8 @@ def given_class(options: AdaptiveRagOptions, question: Question) -> str:
     """The class in a question's metadata. Raises `UsageError` where there is none."""
     given = question.metadata.get(options.route_key)
     if given not in CLASSES:
-        raise UsageError(f"--route-key {options.route_key}: metadata[{options.route_key!r}] of question {question.id!r} is {given!r}; expected A, B or C")
+        raise UsageError(f"--route-key {options.route_key}: metadata[{options.route_key!r}] of question {question.id!r} is {given!r}; "
+                         "expected A, B or C")
     return given
 
 

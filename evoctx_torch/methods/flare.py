@@ -26,7 +26,7 @@ class FlareOptions:
     top_k: int = option(2, "passages a retrieval brings", unit="passages", paper="2", low=1)
     theta: float = option(0.8, "retrieve when a token is less probable than this, θ", unit="probability", paper="0.8", low=0, high=1)
     beta: float = option(0.4, "leave less probable tokens out of the query, β", unit="probability", paper="0.4", low=0, high=1)
-    drafts: str = option("closed", "what a draft is written from: closed: no passages; newest: those of the newest retrieval, the question's first",
+    drafts: str = option("closed", "a draft is written from no passages (closed), or from the newest ones, the question's first (newest)",
                          paper="closed (section 3.2.1); newest in the authors' configuration", choices=("closed", "newest"))
 
 

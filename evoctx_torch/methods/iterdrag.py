@@ -21,7 +21,7 @@ from evoctx_torch.trajectory import Round
 class IterDragOptions:
     """Options of IterDRAG."""
 
-    rounds: int = option(5, "follow-ups before the answer is forced, T", unit="follow-ups", paper="5", low=0)
+    rounds: int = option(5, "follow-ups before the answer is forced, T", unit="follow-ups", paper="5; 8 in EvoCtx's comparison", low=0)
     top_k: int = option(5, "passages a retrieval brings", unit="passages", paper="1 to 100, by budget", low=1)
 
 

@@ -34,7 +34,8 @@ def test_each_class_is_answered_by_its_method(letter, method, options, replies, 
     assert w.prompts[1:] == alone.prompts and w.queries == alone.queries, "its prompts, head and all, are that method's own"
     assert [p.operation.stop for p in w.requests[1:]] == [p.operation.stop for p in alone.requests]
     assert [r.to_json(1) for r in w.record.rounds] == [r.to_json(1) for r in alone.record.rounds]
-    assert (w.record.prediction, w.record.finish_reason, w.record.columns) == (alone.record.prediction, alone.record.finish_reason, {"route": letter})
+    assert (w.record.prediction, w.record.finish_reason, w.record.columns) == (alone.record.prediction, alone.record.finish_reason,
+        {"route": letter})
     assert QUESTION.text in w.prompts[0] and w.shown(0) == []
 
 
@@ -87,8 +88,10 @@ def test_batched_equals_sequential(multi, family):
 
 
 @pytest.mark.parametrize(("reply", "named"), [
-    ("A", "A"), (" b.", "B"), ("(C)", "C"), ("**C**", "C"), ("B: one search", "B"), ("Class: C", "C"), ("The answer is B.", "B"), ("Class A", "A"),
-    ("<think>A</think>\nC", "C"), ("C\nbecause", "C"), ("Hm.\nB", "B"), ("A single search is enough", "unparsable"), ("none", "unparsable"), ("", "unparsable"),
+    ("A", "A"), (" b.", "B"), ("(C)", "C"), ("**C**", "C"), ("B: one search", "B"), ("Class: C", "C"), ("The answer is B.", "B"),
+    ("Class A", "A"),
+    ("<think>A</think>\nC", "C"), ("C\nbecause", "C"), ("Hm.\nB", "B"), ("A single search is enough", "unparsable"),
+    ("none", "unparsable"), ("", "unparsable"),
     ("D", "unparsable"), ("<think>A", "unparsable"),
 ])
 def test_the_class_that_a_reply_names(reply, named):

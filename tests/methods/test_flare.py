@@ -27,7 +27,8 @@ def test_the_whole_algorithm(family):
     assert "Iris Quell drew it. She was born in Ostrand." in w.prompts[3] and "And more" not in w.prompts[3]
     first, second, third = w.record.rounds
     assert [(r.trace, r.action, r.query) for r in w.record.rounds] == [
-        ("Iris Quell drew it.", "THINK", ""), ("She was born in Ostrand.", "RETRIEVE", "She was born in."), ("So the answer is: Tobin Hale.", "THINK", "")]
+        ("Iris Quell drew it.", "THINK", ""), ("She was born in Ostrand.", "RETRIEVE", "She was born in."),
+        ("So the answer is: Tobin Hale.", "THINK", "")]
     assert second.notes["draft"] == "She was born in Brask." and second.notes["least_probability"] == pytest.approx(0.3)
     assert first.notes["least_probability"] == pytest.approx(0.9) and third.passages == ()
     assert (w.record.prediction, w.record.finish_reason, len(w.record.calls), w.record.bootstrap) == ("Tobin Hale", "eos", 4, ())
@@ -54,10 +55,12 @@ def test_a_model_that_never_answers_is_bounded_and_asked():
     assert (len(w.record.calls), w.record.finish_reason, w.requests[-1].operation.pieces) == (4, "max_turns", False)
     assert prediction_row(w.record, "first-line")["prediction"] == "Hale"
     uncertain = walk("flare", *[UNSURE, "She was born in Ostrand."] * 2, "Hale", rounds=2, top_k=1)
-    assert (len(uncertain.record.calls), len(uncertain.queries), uncertain.shown(4)) == (5, 2, ["p1", "p1"]), "the reader sees what was found"
+    assert (len(uncertain.record.calls), len(uncertain.queries), uncertain.shown(4)) == (5, 2,
+        ["p1", "p1"]), "the reader sees what was found"
 
 
-@pytest.mark.parametrize("replies", [(SURE, spoken(reason="empty"), "Hale"), (SURE, spoken("<think>", "hm"), "Hale"), (UNSURE, " ", "Hale")])
+@pytest.mark.parametrize("replies", [(SURE, spoken(reason="empty"), "Hale"), (SURE, spoken("<think>", "hm"), "Hale"),
+    (UNSURE, " ", "Hale")])
 def test_a_model_with_nothing_more_to_say_is_asked(replies):
     w = walk("flare", *replies)
     assert (len(w.record.calls), w.record.finish_reason) == (3, "no_answer")

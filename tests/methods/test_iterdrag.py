@@ -16,17 +16,20 @@ MAYOR = "Follow up: mayor of Ostrand"
 
 @pytest.mark.parametrize("family", ["chat", "completion"])
 def test_the_whole_algorithm(family):
-    w = walk("iterdrag", BORN, "Intermediate answer: Ostrand", MAYOR, "Intermediate answer: Tobin Hale", "So the final answer is: Tobin Hale.",
+    w = walk("iterdrag", BORN, "Intermediate answer: Ostrand", MAYOR, "Intermediate answer: Tobin Hale",
+        "So the final answer is: Tobin Hale.",
              family=family, top_k=1, rounds=3)
     assert w.queries == [QUESTION.text, "Iris Quell born", "mayor of Ostrand"]
     assert [w.shown(call) for call in range(5)] == [["p0"], ["p0", "p1"], ["p0", "p1"], ["p0", "p1", "p2"], ["p0", "p1", "p2"]]
     last = w.prompts[-1]
-    places = [last.index(text) for text in ("designed by", BORN, "an engineer", "Intermediate answer: Ostrand", MAYOR, "harbour", "Intermediate answer: Tobin Hale")]
+    places = [last.index(text) for text in ("designed by", BORN, "an engineer", "Intermediate answer: Ostrand", MAYOR, "harbour",
+        "Intermediate answer: Tobin Hale")]
     assert places == sorted(places), "evidence stands in the order in which it came"
     assert all(prompt.count(QUESTION.text) == 1 for prompt in w.prompts)
     record = w.record
     assert [(r.action, r.query, r.subquery, r.notes["intermediate_answer"], [p.id for p in r.passages]) for r in record.rounds] == [
-        ("RETRIEVE", "Iris Quell born", "Iris Quell born", "Ostrand", ["p1"]), ("RETRIEVE", "mayor of Ostrand", "mayor of Ostrand", "Tobin Hale", ["p2"])]
+        ("RETRIEVE", "Iris Quell born", "Iris Quell born", "Ostrand", ["p1"]),
+        ("RETRIEVE", "mayor of Ostrand", "mayor of Ostrand", "Tobin Hale", ["p2"])]
     assert (record.bootstrap_query, record.prediction, record.finish_reason, len(record.calls)) == (QUESTION.text, "Tobin Hale", "eos", 5)
 
 
@@ -37,7 +40,8 @@ def test_prompts_grow_only_at_their_end():
 
 
 def test_only_the_first_step_of_a_reply_is_used():
-    w = walk("iterdrag", f"{BORN}\nIntermediate answer: Nowhere\nSo the final answer is: Nobody", "Intermediate answer: Ostrand Follow up: who is Nobody",
+    w = walk("iterdrag", f"{BORN}\nIntermediate answer: Nowhere\nSo the final answer is: Nobody",
+        "Intermediate answer: Ostrand Follow up: who is Nobody",
              "So the final answer is: done\nFollow up: Nobody")
     assert w.record.prediction == "done" and len(w.record.rounds) == 1
     assert not any("Nobody" in prompt or "Nowhere" in prompt for prompt in w.prompts)
@@ -88,9 +92,12 @@ def test_batched_equals_sequential(family):
 
 
 @pytest.mark.parametrize(("reply", "kind", "text"), [
-    ("Follow up: who?", "follow up", "who?"), ("\n follow-up : who? \nmore", "follow up", "who?"), ("**Follow up:** who?", "follow up", "who?"),
-    ("Follow up question: who?", "follow up", "who?"), ("Follow up:\nwho?", "follow up", "who?"), ("INTERMEDIATE ANSWER: x", "intermediate answer", "x"),
-    ("Well. So the final answer is: x. Follow up: y", "final answer", "x."), ("<think>Follow up: no</think>Intermediate answer: x", "intermediate answer", "x"),
+    ("Follow up: who?", "follow up", "who?"), ("\n follow-up : who? \nmore", "follow up", "who?"),
+    ("**Follow up:** who?", "follow up", "who?"),
+    ("Follow up question: who?", "follow up", "who?"), ("Follow up:\nwho?", "follow up", "who?"),
+    ("INTERMEDIATE ANSWER: x", "intermediate answer", "x"),
+    ("Well. So the final answer is: x. Follow up: y", "final answer", "x."),
+    ("<think>Follow up: no</think>Intermediate answer: x", "intermediate answer", "x"),
     ("Are follow up questions needed here: Yes.", "unparsable", ""), ("<think>Follow up: x", "unparsable", ""), ("", "unparsable", ""),
 ])
 def test_the_first_step_of_a_reply(reply, kind, text):
@@ -103,6 +110,7 @@ def test_what_stands_before_the_first_label_is_told_apart():
 
 
 @pytest.mark.parametrize(("answer", "clean"), [
-    ("Tobin Hale.", "Tobin Hale"), ("Washington, D.C.", "Washington, D.C."), ("3.5.", "3.5"), ("Ph.D.", "Ph.D."), ("x", "x"), ("", ""), (".", "")])
+    ("Tobin Hale.", "Tobin Hale"), ("Washington, D.C.", "Washington, D.C."), ("3.5.", "3.5"), ("Ph.D.", "Ph.D."), ("x", "x"), ("", ""),
+    (".", "")])
 def test_the_period_of_the_sentence_is_no_part_of_the_answer(answer, clean):
     assert without_period(answer) == clean

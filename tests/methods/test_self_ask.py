@@ -12,11 +12,13 @@ FIRST = "Yes.\nFollow up: Iris Quell born"
 
 @pytest.mark.parametrize("family", ["chat", "completion"])
 def test_the_whole_algorithm(family):
-    w = walk("self-ask", FIRST, " Ostrand\nFollow up: mayor of Ostrand", "Tobin Hale\n\nSo the final answer is: Tobin Hale.", family=family, top_k=1, rounds=3)
+    w = walk("self-ask", FIRST, " Ostrand\nFollow up: mayor of Ostrand", "Tobin Hale\n\nSo the final answer is: Tobin Hale.",
+        family=family, top_k=1, rounds=3)
     assert w.queries == ["Iris Quell born", "mayor of Ostrand"]
     assert [w.shown(call) for call in range(3)] == [[], ["p1"], ["p1", "p2"]]
     last = w.prompts[-1]
-    places = [last.rindex(text) for text in ("Are follow up questions needed here: Yes.", "Follow up: Iris Quell born", "an engineer", "Intermediate answer: Ostrand",
+    places = [last.rindex(text) for text in ("Are follow up questions needed here: Yes.", "Follow up: Iris Quell born", "an engineer",
+        "Intermediate answer: Ostrand",
                                              "Follow up: mayor of Ostrand", "harbour")]
     assert places == sorted(places)
     assert all(prompt.count(QUESTION.text) == 1 for prompt in w.prompts)

@@ -90,14 +90,17 @@ def spoken(*tokens: str | tuple[str, float], reason: str = "eos", stop: str | No
                       tuple(math.log(p) for _, p in pairs), pieces=tuple(text for text, _ in pairs), stopped_by=stop)
 
 
-def outcomes(method: str, ids: Sequence[str], batch_size: int, reply: Callable[[Pending], Reply], family: str, options: Mapping[str, Any]) -> dict[str, dict]:
+def outcomes(method: str, ids: Sequence[str], batch_size: int, reply: Callable[[Pending], Reply], family: str,
+    options: Mapping[str, Any]) -> dict[str, dict]:
     """The trajectories of these questions run together, by id."""
-    engine = Engine(method, METHODS[method].options(**options), generator=ScriptedGenerator(reply, Roles(RoleSettings(256))), retriever=WordRetriever(),
+    engine = Engine(method, METHODS[method].options(**options), generator=ScriptedGenerator(reply, Roles(RoleSettings(256))),
+        retriever=WordRetriever(),
                     prompts=PromptBook(Family(family)), batch_size=batch_size)
     questions = [Question(name, f"What of {WORLD[int(name) % 6].title} ({name})?", ("x",)) for name in ids]
     records = engine.run(questions)
     assert [record.question.id for record in records] == list(ids)
-    return {record.question.id: {**record.to_json(), **record.counts(), "prediction": record.prediction, **record.columns} for record in records}
+    return {record.question.id: {**record.to_json(), **record.counts(), "prediction": record.prediction, **record.columns}
+        for record in records}
 
 
 def any_reply(pending: Pending) -> Completion:
@@ -105,7 +108,8 @@ def any_reply(pending: Pending) -> Completion:
     chance = random.Random(f"{pending.question_id}/{pending.number}")
     text = chance.choice([
         "Follow up: who is Tobin Hale?", "Intermediate answer: Ostrand", "Yes.\nFollow up: where is Brask?", "I cannot tell.", "",
-        "So the final answer is: Brask.", "Iris Quell was born in Ostrand. More.", "Marwick College stands in Brask.", "So the answer is: Ostrand.", "A", "B", "C.",
+        "So the final answer is: Brask.", "Iris Quell was born in Ostrand. More.", "Marwick College stands in Brask.",
+        "So the answer is: Ostrand.", "A", "B", "C.",
     ])
     return spoken(*((piece, chance.choice([0.3, 0.6, 0.95])) for piece in re.findall(r"\s*\S+", text)), reason="eos" if text else "empty")
 
