@@ -93,7 +93,7 @@ HOOKS = (
 def put_on(engine: Engine, ranges: Ranges, stack: ExitStack) -> None:
     """Give every executor of `engine` its range, until `stack` closes; roles that share an executor go on sharing it."""
     wrapped = {id(g): Ranged(g, ranges, generating) for g in engine.generators.values()}
-    inner = [*engine.generators.values(), engine.retriever, engine.controller]
+    inner = [*engine.generators.values(), engine.retriever, engine.controller, engine.memory]
     replaced = {
         "generators": {role: wrapped[id(g)] for role, g in engine.generators.items()},
         "retriever": engine.retriever and Ranged(engine.retriever, ranges, lambda _: "search"),
@@ -102,6 +102,8 @@ def put_on(engine: Engine, ranges: Ranges, stack: ExitStack) -> None:
     for name, value in replaced.items():
         stack.callback(setattr, engine, name, getattr(engine, name))
         setattr(engine, name, value)
+    if engine.memory is not None:  # not wrapped: it is asked for more than answers
+        hook(engine.memory, "answer", "search", lambda work, arguments, result: work.rows.append(len(result)), ranges, stack)
     seen: set[tuple[int, str]] = set()
     for executor in inner:
         for part, method, phase, count in HOOKS:

@@ -12,7 +12,9 @@ from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RunConfig
 from evoctx_torch.evaluation.folder import RunFolder
 from evoctx_torch.evaluation.inputs import Inputs
-from evoctx_torch.memory.store import EncoderId, ThoughtStore, open_store
+from evoctx_torch.memory.opening import open_store
+from evoctx_torch.memory.records import EncoderId
+from evoctx_torch.memory.store import ThoughtStore
 
 OWN = "memory.sqlite"  # in the run's folder, where no --memory is given
 

@@ -6,23 +6,20 @@ thought is stored iff its similarity to everything it was made from and to every
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from uuid import uuid4
 
 import numpy as np
 import torch
 from evoctx_kernels.greedy_diverse import greedy_diverse
-from evoctx_kernels.max_similarity import max_similarity
 
 from evoctx_torch.errors import UsageError
-from evoctx_torch.memory.store import STORED, Offer, Source, StoredThought, ThoughtStore
+from evoctx_torch.memory.novelty import outcomes_of
+from evoctx_torch.memory.records import NAME, STORED, Offer, Source, StoredThought, as_passage, source_of
+from evoctx_torch.memory.store import ThoughtStore
 from evoctx_torch.operations import Failure, Noted, Passage, Pending, Recall, Remember, Retrieve, Retrieved, Thought
 from evoctx_torch.retrieval.dense import DenseIndex
 from evoctx_torch.retrieval.executor import Retriever
-
-NAME = re.compile(r"thought-(\d+)")  # the ids of thoughts among those of passages
-COPY, REDUNDANT, INVALID = "copy", "redundant", "invalid"  # why an offer is not stored
 
 
 class ThoughtMemory:
@@ -86,7 +83,8 @@ class ThoughtMemory:
         offers.sort(key=lambda offer: (self.order[offer.question], offer.number))
         # One text at a time: the vector of a thought is the same whatever was offered beside it.
         vectors = torch.cat([self.encoder.encode_passages([offer.text]) for offer in offers]).float().to(self.device)
-        outcomes = self._outcomes(offers, vectors)
+        shown = self._vectors([source for offer in offers for source in offer.sources])
+        outcomes = outcomes_of(offers, vectors, shown, torch.from_numpy(self.store.vectors(self.store.thoughts)).to(self.device))
         stored: list[tuple[StoredThought, np.ndarray]] = []
         for offer, outcome, vector in zip(offers, outcomes, vectors.cpu().numpy(), strict=True):
             if outcome == STORED:
@@ -123,7 +121,7 @@ class ThoughtMemory:
         width = max(map(len, rows), default=0)
         if not width:
             return [[] for _ in rows]
-        pool = self._vectors([_source(item.id) for row in rows for item in row])
+        pool = self._vectors([source_of(item.id) for row in rows for item in row])
         slots, start = torch.full((len(rows), width), -1, dtype=torch.int64), 0
         for row, items in enumerate(rows):
             slots[row, : len(items)] = torch.arange(start, start := start + len(items))
@@ -135,41 +133,19 @@ class ThoughtMemory:
         faults = [self._fault(p.operation) for p in pending]
         if not self.frozen:
             self.store.offer(self.run, [
-                Offer(p.question_id, p.number, p.operation.thought, tuple(map(_source, p.operation.sources)), p.operation.max_similarity)
+                Offer(p.question_id, p.number, p.operation.thought, tuple(map(source_of, p.operation.sources)), p.operation.max_similarity)
                 for p, fault in zip(pending, faults, strict=True) if fault is None])
         return [fault or Noted() for fault in faults]
 
     def _fault(self, operation: Remember) -> Failure | None:
         if not operation.thought.strip() or not operation.sources:
             return Failure("error", "a thought without text or without sources cannot be remembered")
-        if unknown := [source for source in operation.sources if not self._knows(_source(source))]:
+        if unknown := [source for source in operation.sources if not self._knows(source_of(source))]:
             return Failure("error", f"a thought is said to rest on {unknown[0]!r}, which is no passage and no stored thought")
         return None
 
     def _knows(self, source: Source) -> bool:
         return 1 <= source <= len(self.store.thoughts) if isinstance(source, int) else source in self._passages
-
-    def _outcomes(self, offers: Sequence[Offer], vectors: torch.Tensor) -> list[str]:
-        """What becomes of each offer. Those before it count: copies within a wave are caught."""
-        shown = self._vectors([source for offer in offers for source in offer.sources])
-        indptr = torch.tensor(np.cumsum([0, *(len(offer.sources) for offer in offers)]), device=self.device)
-        to_shown = max_similarity(vectors, shown, indptr, torch.arange(len(shown), device=self.device)).similarity
-        pool = torch.from_numpy(self.store.vectors(self.store.thoughts)).to(self.device)
-        to_stored = max_similarity(vectors, pool).similarity if len(pool) else torch.full_like(to_shown, -torch.inf)
-        new: list[int] = []
-        outcomes = []
-        for row, offer in enumerate(offers):
-            to_new = max_similarity(vectors[row : row + 1], vectors[new]).similarity[0] if new else to_stored[row]
-            if not vectors[row].isfinite().all():
-                outcomes.append(INVALID)
-            elif not to_shown[row] < offer.bound:
-                outcomes.append(COPY)
-            elif not (to_stored[row] < offer.bound and to_new < offer.bound):
-                outcomes.append(REDUNDANT)
-            else:
-                outcomes.append(STORED)
-                new.append(row)
-        return outcomes
 
     def _thought(self, id: int, offer: Offer) -> StoredThought:
         """The thought of an offer: its level is one above the mean of its sources', a passage's is 1 (section 3)."""
@@ -183,15 +159,3 @@ class ThoughtMemory:
         """Vectors `[n, D]` float32 of passages and thoughts on the device."""
         rows = [self.store.vector(s) if isinstance(s, int) else self.index.vectors[self.retriever.corpus.position(s)] for s in sources]
         return torch.from_numpy(np.stack(rows)).to(self.device)
-
-
-def as_passage(thought: StoredThought, score: float | None = None) -> Thought:
-    """A stored thought as something retrieved."""
-    name = f"thought-{thought.id}"
-    return Thought(name, name, "", thought.text, score, level=thought.level, provenance=thought.provenance)
-
-
-def _source(id: str) -> Source:
-    """What an id among those of recalled items names: a thought by number, or a passage."""
-    found = NAME.fullmatch(id)
-    return int(found[1]) if found else id

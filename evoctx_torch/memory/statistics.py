@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from evoctx_torch.memory.store import STORED, ThoughtStore
+from evoctx_torch.memory.records import STORED
+from evoctx_torch.memory.store import ThoughtStore
 
 
 def statistics(store: ThoughtStore) -> dict[str, Any]:

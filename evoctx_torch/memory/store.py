@@ -10,18 +10,16 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
-from filelock import FileLock, Timeout
 
 from evoctx_torch.errors import UsageError
+from evoctx_torch.memory.records import EncoderId, Offer, StoredThought
 
 APPLICATION, FORMAT = 0x65766F54, 1  # SQLite's application_id ("evoT") and user_version
-STORED = "stored"
 SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     # sources: a JSON list of thought ids (numbers) and passage ids (texts); provenance: a JSON list of passage ids
@@ -32,40 +30,6 @@ SCHEMA = (
     " sources TEXT NOT NULL, bound REAL NOT NULL, outcome TEXT, PRIMARY KEY (run, question, number))",
     f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {FORMAT}",
 )
-Source = int | str  # a thought's id, or a passage's
-
-
-@dataclass(frozen=True, slots=True)
-class EncoderId:
-    """Which encoder made the vectors of a memory: only its vectors compare."""
-
-    name: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredThought:
-    """A thought of the memory. `level` = 1 + mean level of its sources; `provenance`: the raw passages under them."""
-
-    id: int
-    text: str
-    level: float
-    sources: tuple[Source, ...]
-    provenance: tuple[str, ...]
-    run: str
-    wave: int
-    question: str
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a question asked to remember: tested at the end of its wave against `bound`, the largest similarity allowed."""
-
-    question: str
-    number: int  # of the operation in its episode
-    text: str
-    sources: tuple[Source, ...]
-    bound: float
 
 
 class ThoughtStore:
@@ -192,31 +156,6 @@ class ThoughtStore:
             db.execute("ROLLBACK")
             raise
         db.execute("COMMIT")
-
-
-@contextmanager
-def open_store(path: Path | None, encoder: EncoderId | None = None, *, shared: bool = False) -> Iterator[ThoughtStore]:
-    """A memory for a run: nobody else may write to it meanwhile, unless `shared` (which only reads).
-
-    Raises `UsageError` when another run has it, and as `ThoughtStore` does.
-    """
-    if path is None or shared or not path.parent.is_dir():  # a folder that is still to be made is this run's own
-        with closing(ThoughtStore(path, encoder)) as store:
-            yield store
-        return
-    path = path.expanduser().resolve()  # two names of one file are one memory
-    beside = path.with_name(f".{path.name}.lock")
-    lock = FileLock(beside)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UsageError(f"another run is using the memory {path}: wait for it, or read it with --freeze-memory") from None
-    try:
-        with closing(ThoughtStore(path, encoder)) as store:
-            yield store
-    finally:
-        beside.unlink(missing_ok=True)  # while it is held
-        lock.release()
 
 
 def connect(path: Path | str) -> sqlite3.Connection:

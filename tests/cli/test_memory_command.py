@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from evoctx_torch.cli import main
-from evoctx_torch.memory.store import EncoderId, Offer, StoredThought, ThoughtStore
+from evoctx_torch.memory.records import EncoderId, Offer, StoredThought
+from evoctx_torch.memory.store import ThoughtStore
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation import assemble, inputs, remembering
 from evoctx_torch.evaluation.inputs import check_inputs
 from evoctx_torch.evaluation.run import Interrupted, evaluate
-from evoctx_torch.memory.store import EncoderId, ThoughtStore, open_store
+from evoctx_torch.memory.opening import open_store
+from evoctx_torch.memory.records import EncoderId
+from evoctx_torch.memory.store import ThoughtStore
 from evoctx_torch.retrieval.hashing import HashEncoder
 
 TOWNS = ["Tarn", "Lisk", "Brask", "Ostrand", "Morn", "Hollin", "Vell", "Quay"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from evoctx_torch.data.corpus import Corpus
 from evoctx_torch.memory.executor import ThoughtMemory
-from evoctx_torch.memory.store import EncoderId, ThoughtStore
+from evoctx_torch.memory.records import EncoderId
+from evoctx_torch.memory.store import ThoughtStore
 from evoctx_torch.operations import Passage, Pending, Recall, Remember, Retrieved
 from evoctx_torch.retrieval.dense import DenseIndex
 from evoctx_torch.retrieval.executor import Retriever

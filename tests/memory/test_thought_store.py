@@ -10,8 +10,10 @@ import pytest
 from memory_cases import ID, memory, recall, remember
 
 from evoctx_torch.errors import UsageError
+from evoctx_torch.memory.opening import open_store
+from evoctx_torch.memory.records import EncoderId
 from evoctx_torch.memory.statistics import mean_pairwise_cosine, statistics
-from evoctx_torch.memory.store import EncoderId, ThoughtStore, open_store
+from evoctx_torch.memory.store import ThoughtStore
 
 
 def filled(path):

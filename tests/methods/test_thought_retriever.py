@@ -12,7 +12,8 @@ from evoctx_torch.engine import Engine
 from evoctx_torch.errors import UsageError
 from evoctx_torch.generation.scripted import ScriptedGenerator
 from evoctx_torch.memory.executor import ThoughtMemory
-from evoctx_torch.memory.store import EncoderId, ThoughtStore
+from evoctx_torch.memory.records import EncoderId
+from evoctx_torch.memory.store import ThoughtStore
 from evoctx_torch.methods import Modules
 from evoctx_torch.methods.thought_retriever import ThoughtRetrieverOptions, said_confidence, said_thought
 from evoctx_torch.operations import Completion, Passage, Question
