@@ -26,17 +26,19 @@ def option(
     choices: Sequence[str] = (),
     placement: bool = False,
     file: bool = False,
+    blank: bool = False,
 ) -> Any:
     """A dataclass field with what the command line and the check need.
 
     `paper`: the papers' value, shown in --help. `low`/`high` are inclusive bounds, `above` an exclusive one.
     `placement`: the option cannot change an answer (batch size, device placement), so a resumed run may change it.
     `file`: it names a file that the run reads; a run's record holds its digest, so that a changed file is another run.
+    `blank`: text that may be empty.
     """
     return dataclasses.field(
         default=default,
         metadata={"help": help, "unit": unit, "paper": paper, "low": low, "high": high, "above": above,
-                  "choices": tuple(choices), "placement": placement, "file": file},
+                  "choices": tuple(choices), "placement": placement, "file": file, "blank": blank},
     )
 
 
@@ -74,13 +76,13 @@ def typed(cls: type, values: Mapping[str, Any]) -> Any:
     Values come from the command line (strings) or from a configuration file (typed). Raises `UsageError`.
     """
     hints = get_type_hints(cls)
-    given = {f.name: convert(f.name, hints[f.name], values[f.name]) for f in dataclasses.fields(cls) if f.name in values}
+    given = {f.name: convert(f.name, hints[f.name], values[f.name], f.metadata.get("blank", False)) for f in dataclasses.fields(cls) if f.name in values}
     options = cls(**given)
     check(options)
     return options
 
 
-def convert(name: str, hint: Any, value: Any) -> Any:
+def convert(name: str, hint: Any, value: Any, blank: bool = False) -> Any:
     """`value` as the type that a field's annotation names; None stays None where the annotation allows it."""
     kinds = set(get_args(hint)) or {hint}
     if value is None and type(None) in kinds:
@@ -96,6 +98,6 @@ def convert(name: str, hint: Any, value: Any) -> Any:
         raise UsageError(f"{flag(name)} is {value!r}; expected {WORDS[kind]}") from None
     if kind is float and not math.isfinite(found):
         raise UsageError(f"{flag(name)} is {value}; expected a finite number")
-    if kind is str and not found.strip():
+    if kind is str and not blank and not found.strip():
         raise UsageError(f"{flag(name)} is blank; expected text, or leave it out")
     return found

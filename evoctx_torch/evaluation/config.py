@@ -52,11 +52,13 @@ def check_room(max_new_tokens: int, context_length: int | None, source: str) -> 
 class EvalOptions:
     """Options of every evaluation, whatever the method."""
 
-    data: str | None = option(None, "a folder with queries.jsonl and corpus.jsonl, or a known name (demo)")
+    data: str | None = option(None, "a folder with queries.jsonl and corpus.jsonl, or a known name (demo, flashrag:NAME …: docs/data.md)")
     queries: str | None = option(None, "questions file, instead of the one in --data")
     corpus: str | None = option(None, "corpus file, instead of the one in --data")
     generator: str | None = option(None, "model: smollm2, a folder, a hub name, or the server's name for it")
     encoder: str | None = option(None, "encoder of the retrieval (default: the index's, else all-minilm-l6-v2)", paper="all-MiniLM-L6-v2")
+    query_prompt: str | None = option(None, "what stands before a query that is embedded, \"\" for nothing (default: the encoder's own)", blank=True)
+    passage_prompt: str | None = option(None, "what stands before a passage that is embedded, \"\" for nothing (default: the encoder's own, or the index's)", blank=True)
     boundary_encoder: str = option("all-minilm-l6-v2", "encoder of traces and boundaries", paper="all-MiniLM-L6-v2")
     index: str | None = option(None, "an index folder made by `evoctx index` (default: exact search, embedded at need)")
     limit: int | None = option(None, "only the first N questions", unit="questions", low=1)

@@ -68,8 +68,16 @@ def check_inputs(config: RunConfig) -> Inputs:
     if corpus is not None:
         encoder, dtype, found = check_retrieval(config, corpus)
         digests |= found
-        own = {} if common.index is None else read_index(Path(common.index)).prompts
+        own = encoder_prompts(config)
     return Inputs(files, questions, limit, corpus, encoder, dtype, prompts, digests, own)
+
+
+def encoder_prompts(config: RunConfig) -> dict[str, str]:
+    """The prompts of the retrieval's encoder that are not its own: those of the index, and those that are given."""
+    common = config.common
+    found = {} if common.index is None else {name: text for name, text in read_index(Path(common.index)).prompts.items() if text is not None}
+    given = {"query_prompt": common.query_prompt, "passage_prompt": common.passage_prompt}
+    return found | {name: text for name, text in given.items() if text is not None}
 
 
 def half(questions: list[Question], split: str | None) -> list[Question]:
@@ -108,11 +116,13 @@ def check_retrieval(config: RunConfig, corpus: Corpus) -> tuple[str | None, str,
     common = config.common
     if common.index is None:
         name = common.encoder or DEFAULT_ENCODER
-        return name, "float32", {"encoder": encoder_digest(name), "index": None}
+        return name, "float32", {"encoder": encoder_digest(name, "float32", encoder_prompts(config).get("passage_prompt")), "index": None}
     index = read_index(Path(common.index))
+    if common.passage_prompt is not None:
+        raise UsageError(f"--passage-prompt is for passages that this run embeds, and those of --index {common.index} are embedded: leave it out")
     index.check_matches(corpus_digest=corpus.digest)
     if index.encoder is None:
-        for given, value in (("--encoder", common.encoder), ("--index-device", common.index_device != "cpu" and common.index_device)):
+        for given, value in (("--encoder", common.encoder), ("--query-prompt", common.query_prompt), ("--index-device", common.index_device != "cpu" and common.index_device)):
             if value:
                 raise UsageError(f"{given} is {value}, and --index {common.index} is a {index.kind} index, which has no vectors: leave one of them out")
         return None, "float32", {"encoder": None, "index": index.digest}

@@ -37,8 +37,10 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Pending]]:
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[Pending]]:
     """`scripted(reply)`: every generator of an evaluation replies by `reply`, encoders hash words; returns the requests."""
+    monkeypatch.setenv("EVOCTX_CACHE", str(tmp_path / "cache"))  # hashed vectors of one test are not another's
+
     def install(reply: Callable[[Pending], object] = lambda p: f"Mayor {p.question_id[1:]}") -> list[Pending]:
         requests: list[Pending] = []
 

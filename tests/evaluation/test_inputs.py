@@ -170,3 +170,14 @@ def test_an_option_class_checks_itself():
     with pytest.raises(UsageError, match=r"--actions model .* --no-trace"):
         resolve("evoctx", {"generator": "g", "trace": False, "actions": "model"})
     assert resolve("evoctx", {"generator": "g", "trace": False}).options.trace is False
+
+
+def test_prompts_of_the_encoder_are_given_or_the_indexs(tmp_path, configure, scripted, data):
+    scripted()
+    assert check_inputs(configure()).encoder_prompts == {}
+    given = check_inputs(configure(query_prompt="query: ", passage_prompt="")).encoder_prompts
+    assert given == {"query_prompt": "query: ", "passage_prompt": ""}
+    build_index(load_corpus(data / "corpus.jsonl"), "flat", HashEncoder(64), tmp_path / "i")
+    assert check_inputs(configure(index=tmp_path / "i", query_prompt="ask: ")).encoder_prompts["query_prompt"] == "ask: "
+    with pytest.raises(UsageError, match="--passage-prompt is for passages that this run embeds"):
+        check_inputs(configure(index=tmp_path / "i", passage_prompt="told: "))
