@@ -43,6 +43,12 @@ def test_theta_decides_and_beta_masks(theta, beta, queries):
     assert w.queries == queries, "a sentence whose every token is masked is searched as it is"
 
 
+@pytest.mark.parametrize(("probability", "theta", "retrieves"), [(0.5, 0.8, True), (0.79, 0.8, True), (0.85, 0.8, False), (1.0, 1.0, False)])
+def test_a_token_below_theta_retrieves_and_one_at_it_does_not(probability, theta, retrieves):
+    draft = spoken(*((piece, probability) for piece in ("She", " was", " born", ".")))
+    assert bool(walk("flare", draft, "She was. x" if retrieves else DONE, DONE, theta=theta, rounds=1).queries) is retrieves
+
+
 def test_drafts_from_the_newest_passages():
     w = walk("flare", UNSURE, "She was born in Ostrand.", SURE, DONE, drafts="newest", top_k=1)
     assert w.queries == [QUESTION.text, "She was born in."]
