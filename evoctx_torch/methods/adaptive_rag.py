@@ -36,7 +36,7 @@ class AdaptiveRagOptions:
     rounds: int | None = option(None, "rounds of the multi-step method (default: its own)", unit="rounds", paper="open", low=1)
     multi: str = option("ircot", "the multi-step method, for class C", paper="ircot", choices=tuple(MULTI))
     unparsable: str = option("B", "the class that is taken where the classifier's reply names none", paper="open", choices=CLASSES)
-    route_key: str | None = option(None, "key of each question's metadata that holds its class A, B or C: a classifier of your own",
+    route_key: str | None = option(None, "key of each question's metadata that holds its class A, B or C, instead of a --classifier",
                                    paper="open")
 
 
