@@ -191,7 +191,7 @@ def test_the_prompt_of_a_scored_vote_ends_where_the_word_comes(family):
     _, requests, _ = walk("TTTTT", vote="score", score=lambda p: (1, 4), family=family, calibrate=True)
     asked = requests[0].operation
     if family == "completion":
-        assert asked.prompt.text.endswith("\nAction:")
+        assert asked.prompt.text.endswith("\nNext, RETRIEVE or THINK:")
     else:
         assert asked.prompt.chat and not asked.prompt.turns and "Reply with one word, RETRIEVE or THINK." in asked.prompt.text
     assert asked.baseline.segments[-1].text == asked.prompt.segments[-1].text.replace(QUESTION.text, "N/A") and shown(requests[0])
