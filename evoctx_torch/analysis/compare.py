@@ -18,7 +18,8 @@ from evoctx_torch.metrics.bootstrap import mean_ci
 from evoctx_torch.metrics.paired import compare_paired
 
 DEFAULT = ("em", "f1", "acc", "rouge1", "rouge2", "rougeL", "bertscore", "llm_match", "evidence_recall")
-RECORDED = ("versions", "digests", "git_commit", "device_name", "queries_path", "corpus_path", "num_processes", "memory_at_start")  # of config.json, no options
+# Of config.json, no options.
+RECORDED = ("versions", "digests", "git_commit", "device_name", "queries_path", "corpus_path", "num_processes", "memory_at_start")
 Row = Mapping[str, Any]
 
 

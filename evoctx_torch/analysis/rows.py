@@ -20,8 +20,8 @@ SHARES = {  # in [0, 1], shown in percent
 }
 COUNTS = {  # a question's mean
     "llm_calls": "Model calls", "retrieval_calls": "Retrieval calls", "retrieved_passages": "Passages retrieved",
-    "unique_passages": "Passages, unique", "rounds": "Rounds", "turns": "Turns", "abstraction": "Abstraction of what was recalled", "thoughts_recalled": "Thoughts recalled",
-    "prompt_tokens": "Prompt tokens",
+    "unique_passages": "Passages, unique", "rounds": "Rounds", "turns": "Turns",
+    "abstraction": "Abstraction of what was recalled", "thoughts_recalled": "Thoughts recalled", "prompt_tokens": "Prompt tokens",
     "computed_prompt_tokens": "Prompt tokens computed", "completion_tokens": "Completion tokens",
 }
 DATA_SETS = ("triviaqa", "musique", "multihoprag")  # a metric of that prefix is shown on that data set only

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def add(commands: argparse._SubParsersAction[Parser]) -> None:
     """Add the command and its three."""
-    parser = commands.add_parser("memory", help="look into a thought memory", description="Look into a thought memory (`--memory FILE`, or a run's memory.sqlite).")
+    parser = commands.add_parser("memory", help="look into a thought memory",
+                                 description="Look into a thought memory (`--memory FILE`, or a run's memory.sqlite).")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     for name, help, run in (("ls", "list its thoughts", run_ls), ("show", "a thought with the tree of its sources", run_show),
                             ("stats", "how many, at which levels, how alike, what was rejected", run_stats)):

@@ -28,10 +28,11 @@ def check_memory(config: RunConfig, inputs: Inputs, processes: int = 1) -> None:
     """Raise `UsageError` for an index without vectors, a memory that cannot be used, and several processes that would write."""
     options = config.options
     if inputs.encoder is None:
-        raise UsageError(f"--index {config.common.index} has no vectors (bm25), and {config.method.name} compares those of passages and thoughts: "
-                         "give an index of another kind, or none")
+        raise UsageError(f"--index {config.common.index} has no vectors (bm25), and {config.method.name} compares those of passages and "
+                         "thoughts: give an index of another kind, or none")
     if processes > 1 and not options.freeze_memory:
-        raise UsageError(f"{processes} processes would each see the thoughts of their own questions only: add --freeze-memory, or use one process")
+        raise UsageError(f"{processes} processes would each see the thoughts of their own questions only: add --freeze-memory, "
+                         "or use one process")
     if options.memory is None:
         return
     path = Path(options.memory)
@@ -61,7 +62,9 @@ def run_memory(config: RunConfig, inputs: Inputs, folder: RunFolder) -> Iterator
             count = len(store.thoughts) if options.known_thoughts is None else options.known_thoughts
             began = {"run": uuid4().hex, "thoughts": count, "digest": store.digest(count)}
         elif len(store.thoughts) < began["thoughts"] or store.digest(began["thoughts"]) != began["digest"]:
-            raise UsageError(f"the memory {path} is not the one that the run in {folder.path} began with: put that back, or choose a new folder")
+            raise UsageError(f"the memory {path} is not the one that the run in {folder.path} began with: put that back, "
+                             "or choose a new folder")
         elif not options.freeze_memory and not store.made and folder.done():
-            raise UsageError(f"the memory {path}, which the run in {folder.path} has been writing to, is gone: put it back, or choose a new folder")
+            raise UsageError(f"the memory {path}, which the run in {folder.path} has been writing to, is gone: put it back, "
+                             "or choose a new folder")
         yield store, began

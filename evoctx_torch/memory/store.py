@@ -105,7 +105,8 @@ class ThoughtStore:
 
     def pending(self, run: str) -> list[Offer]:
         """The run's offers that wait, in no order."""
-        rows = self._require().execute("SELECT question, number, text, sources, bound FROM offers WHERE run = ? AND outcome IS NULL", (run,))
+        query = "SELECT question, number, text, sources, bound FROM offers WHERE run = ? AND outcome IS NULL"
+        rows = self._require().execute(query, (run,))
         return [Offer(question, number, text, tuple(json.loads(sources)), bound) for question, number, text, sources, bound in rows]
 
     def settle(self, run: str, outcomes: Sequence[tuple[Offer, str]], stored: Sequence[tuple[StoredThought, np.ndarray]]) -> None:
@@ -130,15 +131,17 @@ class ThoughtStore:
             made = EncoderId(meta["encoder"], meta["encoder_digest"])
             rows = self._db.execute("SELECT * FROM thoughts ORDER BY id").fetchall()
             for id, text, level, sources, provenance, run, wave, question, vector in rows:
-                self.thoughts.append(StoredThought(id, text, level, tuple(json.loads(sources)), tuple(json.loads(provenance)), run, wave, question))
+                made_of = tuple(json.loads(sources)), tuple(json.loads(provenance))
+                self.thoughts.append(StoredThought(id, text, level, *made_of, run, wave, question))
                 self._vectors.append(vector)
         except (sqlite3.Error, KeyError, ValueError, TypeError) as error:
             raise UsageError(f"{path} is no thought memory, or is damaged or cannot be read ({error})") from None
         if [thought.id for thought in self.thoughts] != list(range(1, len(rows) + 1)) or len(set(map(len, self._vectors))) > 1:
             raise UsageError(f"the memory {path} is damaged: thoughts or vectors are missing in it")
         if self.encoder is not None and made.digest != self.encoder.digest:
-            raise UsageError(f"the memory {path} was made with another encoder ({made.name}, digest {made.digest[:8]}; this run has {self.encoder.name}, "
-                             f"{self.encoder.digest[:8]}), so its vectors do not compare: give that encoder, or another --memory")
+            raise UsageError(f"the memory {path} was made with another encoder ({made.name}, digest {made.digest[:8]}; this run has "
+                             f"{self.encoder.name}, {self.encoder.digest[:8]}), so its vectors do not compare: give that encoder, "
+                             "or another --memory")
         self.encoder = made
 
     def _require(self) -> sqlite3.Connection:

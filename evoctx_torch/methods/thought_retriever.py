@@ -30,10 +30,11 @@ class ThoughtRetrieverOptions(MemoryOptions):
 
     top_k: int = option(8, "passages and thoughts shown, K", unit="items", paper="8", low=1)
     recall: int = option(5, "candidates a shown item: the diverse K are taken from recall * K", paper="5", low=1)
-    diversity: float = option(0.85, "an item is shown if its cosine to none shown before exceeds this", unit="cosine", paper="0.85", low=-1, high=1)
-    redundancy: float = option(0.85, "a thought is stored if its cosine to all shown and all stored is below this", unit="cosine", paper="0.85",
-                               low=-1, high=1)
-    confidence: str = option("same-call", "who says whether an answer is worth a thought: the call that distils, or one of its own before it",
+    diversity: float = option(0.85, "an item is shown if its cosine to none shown before exceeds this", unit="cosine", paper="0.85",
+                              low=-1, high=1)
+    redundancy: float = option(0.85, "a thought is stored if its cosine to all shown and all stored is below this", unit="cosine",
+                               paper="0.85", low=-1, high=1)
+    confidence: str = option("same-call", "who says whether an answer is worth a thought: the call that distils, or one before it",
                              paper="same-call; its code: separate", choices=("same-call", "separate"))
 
 

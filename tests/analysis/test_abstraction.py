@@ -17,11 +17,13 @@ LEVELS = [1.0, 1.5, 2.0, 2.5, None]
 def run(tmp_path):
     queries = tmp_path / "queries.jsonl"
     queries.write_text("".join(json.dumps({
-        "id": f"q{i}", "question": f"Question {i}?", "golden_answers": ["x"], "metadata": {"type": "ab"[i % 2], "scope": i, "flag": True}}) + "\n" for i in range(5)))
+        "id": f"q{i}", "question": f"Question {i}?", "golden_answers": ["x"],
+        "metadata": {"type": "ab"[i % 2], "scope": i, "flag": True}}) + "\n" for i in range(5)))
     (tmp_path / "config.json").write_text(json.dumps({"method": "thought-retriever", "queries_path": str(queries)}))
     (tmp_path / "metrics.json").write_text("{}")
     (tmp_path / "predictions.jsonl").write_text("".join(json.dumps(
-        {"id": f"q{i}", "question": f"Question {i}?", "golden_answers": ["x"], "prediction": "x", "abstraction": level}) + "\n" for i, level in enumerate(LEVELS)))
+        {"id": f"q{i}", "question": f"Question {i}?", "golden_answers": ["x"], "prediction": "x", "abstraction": level}) + "\n"
+        for i, level in enumerate(LEVELS)))
     return tmp_path
 
 
@@ -38,6 +40,7 @@ def test_what_cannot_be_compared_is_refused(run, capsys):
         abstraction_by(run, "size")
     assert main(["memory", "abstraction", str(run), "--by", "type"]) == 0
     assert "a" in (out := capsys.readouterr().out) and "1.500" in out and "4 questions" in out
-    (run / "predictions.jsonl").write_text(json.dumps({"id": "q0", "question": "Question 0?", "golden_answers": ["x"], "prediction": "x"}) + "\n")
+    (run / "predictions.jsonl").write_text(
+        json.dumps({"id": "q0", "question": "Question 0?", "golden_answers": ["x"], "prediction": "x"}) + "\n")
     assert main(["memory", "abstraction", str(run), "--by", "type"]) == 2
     assert "recalls no thoughts" in capsys.readouterr().err

@@ -50,7 +50,8 @@ def contents(path: Path) -> list[tuple]:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name not in ("config.json", "journal-0.sqlite", "metrics.json", "memory.sqlite", "report.html")}
+    others = ("config.json", "journal-0.sqlite", "metrics.json", "memory.sqlite", "report.html")
+    return {p.name: p.read_bytes() for p in folder.iterdir() if p.name not in others}
 
 
 def test_a_run_keeps_its_memory_in_its_folder_and_tells_what_became_of_thoughts(tmp_path, remembering_run):
@@ -75,7 +76,8 @@ def test_another_run_finds_the_thoughts_and_repeats_none(tmp_path, remembering_r
     remembering_run(tmp_path / "a", memory=str(tmp_path / "m"))
     first = contents(tmp_path / "m")
     remembering_run(tmp_path / "b", memory=str(tmp_path / "m"))
-    assert rows(tmp_path / "b/predictions.jsonl")[0]["thoughts_recalled"] >= 1 and rows(tmp_path / "a/predictions.jsonl")[0]["thoughts_recalled"] == 0
+    assert rows(tmp_path / "b/predictions.jsonl")[0]["thoughts_recalled"] >= 1
+    assert rows(tmp_path / "a/predictions.jsonl")[0]["thoughts_recalled"] == 0
     assert contents(tmp_path / "m") == first
     assert json.loads((tmp_path / "b/config.json").read_text())["memory_at_start"]["thoughts"] == 7
 

@@ -29,7 +29,10 @@ def memory(path: Path | None = None, **how: object) -> ThoughtMemory:
     return ThoughtMemory(retriever(), ThoughtStore(path, ID), **how)
 
 
-def recall(memory: ThoughtMemory, query: str, k: int = 3, depth: int = 15, bound: float = 0.85, question: str = "q", number: int = 0, within=None):
+def recall(
+    memory: ThoughtMemory, query: str, k: int = 3, depth: int = 15, bound: float = 0.85, question: str = "q", number: int = 0,
+    within: frozenset[str] | None = None,
+):
     (result,) = memory.answer([Pending(question, number, Recall(query, k, depth, bound, within))])
     return result
 
@@ -38,6 +41,8 @@ def ids(result: Retrieved) -> list[str]:
     return [p.id for p in result.passages]
 
 
-def remember(memory: ThoughtMemory, thought: str, sources: Sequence[str] = ("p0",), question: str = "q", number: int = 2, bound: float = 0.85):
+def remember(
+    memory: ThoughtMemory, thought: str, sources: Sequence[str] = ("p0",), question: str = "q", number: int = 2, bound: float = 0.85,
+):
     (result,) = memory.answer([Pending(question, number, Remember(thought, tuple(sources), bound))])
     return result

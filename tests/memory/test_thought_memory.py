@@ -54,7 +54,8 @@ def test_candidates_are_the_nearest_of_both_and_a_diverse_part_is_kept():
 def test_rows_of_a_batch_are_answered_apart():
     m = memory()
     m.begin_wave(0, [])
-    operations = [Recall("mayor of ostrand", 2, 10), Recall("  ", 2, 10), Recall("pella lake", 1, 10, 0.2), Recall("fish", 2, 10, within=frozenset({"d1"}))]
+    operations = [Recall("mayor of ostrand", 2, 10), Recall("  ", 2, 10), Recall("pella lake", 1, 10, 0.2),
+                  Recall("fish", 2, 10, within=frozenset({"d1"}))]
     together = m.answer([Pending(f"q{i}", 0, o) for i, o in enumerate(operations)])
     alone = [m.answer([Pending(f"q{i}", 0, o)])[0] for i, o in enumerate(operations)]
     assert together == alone and isinstance(together[1], Failure) and "blank" in together[1].message
@@ -127,7 +128,8 @@ def test_a_thought_whose_vector_is_not_finite_is_counted_and_not_stored(monkeypa
     remember(m, "strange")
     remember(m, FISH, question="r")
     inner = ENCODER.encode_passages
-    monkeypatch.setattr(m.encoder, "encode_passages", lambda texts: torch.full((1, 4096), torch.nan) if texts == ["strange"] else inner(texts))
+    nan = torch.full((1, 4096), torch.nan)
+    monkeypatch.setattr(m.encoder, "encode_passages", lambda texts: nan if texts == ["strange"] else inner(texts))
     m.end_wave()
     assert stored(m) == [FISH] and m.store.outcomes() == {"invalid": 1, "stored": 1}
 

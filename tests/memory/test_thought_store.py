@@ -18,7 +18,8 @@ from evoctx_torch.memory.store import ThoughtStore
 
 def filled(path):
     m = memory(path, run="r")
-    for wave, (text, source) in enumerate([("the mayor means tobin", "p0"), ("fish was sold", "p1"), ("lorn and quell", "thought-1"), ("fish was sold", "p4")]):
+    offers = [("the mayor means tobin", "p0"), ("fish was sold", "p1"), ("lorn and quell", "thought-1"), ("fish was sold", "p4")]
+    for wave, (text, source) in enumerate(offers):
         m.begin_wave(wave, ["q"])
         recall(m, "x", number=4 * wave)
         remember(m, text, [source], number=4 * wave + 1)
@@ -38,7 +39,8 @@ def test_what_is_stored_is_read_again_with_its_bits(tmp_path):
         assert store.digest(2) != store.digest(3) and store.digest(2) == ThoughtStore(path).digest(2)
 
 
-@pytest.mark.parametrize(("content", "words"), [(b"not a database, but long enough to look at" * 30, "no thought memory"), (b"{}\n", "no thought memory")])
+@pytest.mark.parametrize(("content", "words"), [
+    (b"not a database, but long enough to look at" * 30, "no thought memory"), (b"{}\n", "no thought memory")])
 def test_a_file_that_is_no_memory_is_refused_and_kept(tmp_path, content, words):
     (tmp_path / "m").write_bytes(content)
     with pytest.raises(UsageError, match=words):
