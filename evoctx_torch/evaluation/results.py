@@ -105,8 +105,9 @@ def action_counts(actions: Iterable[Sequence[str]]) -> list[Counter[str]]:
 
 
 def action_shares(rounds: Sequence[Counter[str]]) -> list[dict[str, Any]]:
-    """The share of each action in each round."""
-    return [{"round": i, RETRIEVE: c[RETRIEVE] / c.total(), THINK: c[THINK] / c.total(), "count": c.total()} for i, c in enumerate(rounds, 1)]
+    """The share of each action in each round: RETRIEVE, THINK, and what else this run has (INVALID, ANSWER), so that they add up to 1."""
+    names = dict.fromkeys((RETRIEVE, THINK, *sorted(set().union(*rounds))))
+    return [{"round": i, **{name: c[name] / c.total() for name in names}, "count": c.total()} for i, c in enumerate(rounds, 1)]
 
 
 def think_ratios(rounds: Sequence[Counter[str]]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evoctx_torch.evaluation.results import COUNTS, SCORES, action_counts, prediction_row, summarize, think_ratios
+from evoctx_torch.evaluation.results import COUNTS, SCORES, action_counts, action_shares, prediction_row, summarize, think_ratios
 from evoctx_torch.metrics.multihoprag import MULTIHOPRAG_RANKING
 from evoctx_torch.metrics.ranking import RETRIEVAL_METRICS
 from evoctx_torch.operations import RETRIEVE, THINK, Completion, Passage, Question, Retrieved
@@ -99,6 +99,15 @@ def test_the_last_think_ratio_by_round_is_the_runs() -> None:
     assert [entry["think_ratio"] for entry in summary["think_ratio_by_round"]] == [0, 1 / 2, 3 / 5]
     assert summary["think_ratio_by_round"][-1]["think_ratio"] == summary["think_ratio"]
     assert [entry[THINK] for entry in summary["action_share_by_round"]] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(("actions", "shares"), [
+    ([["INVALID", "ANSWER"], ["RETRIEVE"]], [{RETRIEVE: 0.5, THINK: 0, "ANSWER": 0, "INVALID": 0.5}, {RETRIEVE: 0, THINK: 0, "ANSWER": 1, "INVALID": 0}]),
+    ([[THINK]], [{RETRIEVE: 0, THINK: 1}]), ([], []),
+])
+def test_the_shares_of_a_round_name_every_action_and_add_up(actions, shares) -> None:
+    assert action_shares(action_counts(actions)) == [
+        {"round": i, **entry, "count": sum(len(row) >= i for row in actions)} for i, entry in enumerate(shares, 1)]
 
 
 def test_rows_are_counted_by_what_ended_them_and_failures_apart() -> None:
