@@ -90,6 +90,16 @@ def test_everything_is_checked_before_the_first_run(tmp_path, data, scripted):
     assert not requests and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("given", "words"), [
+    ({"data": "demo"}, "--set data: .*--data-root"), ({"rounds": "3"}, "--set rounds: rows of small are defined by this option"),
+])
+def test_what_would_make_a_row_another_than_its_label_says_is_refused(tmp_path, data, scripted, given, words):
+    requests = scripted()
+    with pytest.raises(UsageError, match=words):
+        reproduce(parse_table("small", SMALL), {"towns": {"data": str(data)}}, {"prompt_family": "completion", **given}, tmp_path / "out")
+    assert not requests and not (tmp_path / "out").exists()
+
+
 def test_an_unknown_table_is_refused():
     with pytest.raises(UsageError, match="ace-table-2"):
         read_table("table-9")

@@ -48,9 +48,7 @@ def reproduce(table: PaperTable, places: Mapping[str, Mapping[str, Any]], given:
     `places` maps a data set to the options that name its files (`{"data": FOLDER}`), `given` overrides the paper's settings.
     Every run is checked before the first one starts. Raises `UsageError`, `Interrupted`.
     """
-    unknown = set(given) - set().union(*(known_options(get_method(row.method)) for row in table.rows))
-    if unknown:
-        raise UsageError(f"--set {sorted(unknown)[0]}: no method of {table.name} has this option")
+    check_given(table, given)
     planned = [
         (data, row, configure(table, row, place, given, out / data), out / data / slug(row.label))
         for data, place in places.items() for row in table.rows
@@ -66,13 +64,26 @@ def reproduce(table: PaperTable, places: Mapping[str, Mapping[str, Any]], given:
     ]
 
 
+def check_given(table: PaperTable, given: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for an option that no row has, and for one that would make a row another than its label says."""
+    known = set().union(*(known_options(get_method(row.method)) for row in table.rows))
+    defining = set().union(*(row.options for row in table.rows))
+    for name in sorted(given):
+        if name == "data":
+            raise UsageError("--set data: every data set has a column of its own; choose them with --data and --data-root")
+        if name not in known:
+            raise UsageError(f"--set {name}: no method of {table.name} has this option")
+        if name in defining:
+            raise UsageError(f"--set {name}: rows of {table.name} are defined by this option; `evoctx eval` runs a row with another value")
+
+
 def configure(table: PaperTable, row: Row, place: Mapping[str, Any], given: Mapping[str, Any], folder: Path) -> RunConfig:
-    """The configuration of one cell: the paper's settings < the row's own options < what the user gives, where the method has it.
+    """The configuration of one cell: the paper's settings < what the user gives (`check_given`) < the row's own options.
 
     `{folder}` in an option stands for the data set's folder (a memory that rows share).
     """
     known = known_options(get_method(row.method))
-    values = {**table.settings, **row.options, **place, **{name: value for name, value in given.items() if name not in row.options}}
+    values = {**table.settings, **place, **given, **row.options}
     chosen = {name: value for name, value in values.items() if name in known}
     return resolve(row.method, {k: v.replace("{folder}", str(folder)) if isinstance(v, str) else v for k, v in chosen.items()})
 
