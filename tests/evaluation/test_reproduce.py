@@ -45,6 +45,7 @@ def test_the_issue_names_all_of_these():
 @pytest.mark.parametrize(("change", "words"), [
     ({"claims": [{"text": "x", "metric": "em", "better": ["nobody"], "worse": ["closed book"]}]}, "no row 'nobody'"),
     ({"claims": [{"text": "x", "metric": "f1", "better": ["mean"], "worse": ["closed book"]}]}, "no metric 'f1'"),
+    ({"claims": [{"text": "x", "metric": "em", "better": ["mean"], "worse": ["closed book"], "data": ["villages"]}]}, "no data set 'villages'"),
     ({"rows": [{"label": "same", "method": "closed-book"}] * 2, "means": [], "claims": []}, "two rows of one label"),
 ])
 def test_a_table_that_contradicts_itself_is_no_table(change, words):
@@ -79,6 +80,40 @@ def test_the_papers_value_stands_beside_the_cell():
     assert tie.difference == missing.difference == 0
     assert show.verdict_rows([tie])[0][2] == "a tie"
     assert [v.holds for v in verdicts(table, [Cells("multihoprag", {label: {} for label in metrics}, {})])] == [None, None]
+
+
+def test_a_measured_think_ratio_has_the_unit_of_the_papers():
+    table = read_table("ace-table-2")
+    metrics = {row.label: {"think_ratio": 0.25, "prompt_tokens": {"mean": 10.0}, "completion_tokens": {"mean": 2.0}} for row in table.rows}
+    found = Cells("multihoprag", metrics, {})
+    column = table.metrics.index("think_ratio") + 1
+    assert show.headings(table)[column] == "THINK actions, %" and show.cell_rows(table, found)[2][column] == "25.0 (50.0)"
+    assert show.published("ace N = 2", "multihoprag", "think_ratio") == 0.5
+
+
+def test_the_memory_of_one_half_is_what_the_other_half_is_asked_with(tmp_path, data, scripted):
+    def distilling(p):
+        return f" Who is the mayor of {p.question_id}\nConfidence: 1" if "worth remembering" in p.operation.prompt.segments[-1].text else "Mayor"
+    table = read_table("thought-held-out")
+    places, given = {"towns": {"data": str(data)}}, {"prompt_family": "completion", "generator": "gen", "metrics": None}
+    given |= {"top_k": 2, "redundancy": 1.0}
+    requests = scripted(distilling)
+    (found,) = cells = reproduce(table, places, given, tmp_path / "out")
+    recalled = [found.value(row.label, "thoughts_recalled") for row in table.rows]
+    assert recalled[2] == 0 < recalled[1] and (tmp_path / "out/towns/memory.sqlite").exists()
+    assert [[row["id"] for row in found.predictions[r.label]] for r in table.rows[1:]] == [["q1", "q3", "q5", "q7"]] * 2
+    asked = len(requests)
+    assert reproduce(table, places, given, tmp_path / "out") == cells and len(requests) == asked
+
+
+def test_a_claim_is_judged_on_the_data_sets_that_the_paper_says_it_of():
+    table = read_table("ace-table-2")
+    metrics = {row.label: {"prompt_tokens": {"mean": 10.0}, "completion_tokens": {"mean": 2.0}} for row in table.rows}
+    lacking = {data: Cells(data, metrics, {}) for data in (*table.data, "mine")}
+    said = {data: [(v.claim.metric, v.claim.better) for v in verdicts(table, [cells])] for data, cells in lacking.items()}
+    assert said["2wikimultihopqa"] == [("acc", ("ACE, N = 3",))]
+    assert said["multihoprag"][0] == ("multihoprag_acc", ("ACE, N = 5",)), "the paper's Acc there, with its best N"
+    assert len(said["mine"]) == len(table.claims)
 
 
 def test_everything_is_checked_before_the_first_run(tmp_path, data, scripted):

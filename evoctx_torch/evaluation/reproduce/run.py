@@ -55,6 +55,8 @@ def reproduce(table: PaperTable, places: Mapping[str, Mapping[str, Any]], given:
     ]
     for _, _, config, folder in planned:
         RunFolder(folder).check(record(config, check_inputs(config)))
+    for data in places:
+        (out / data).mkdir(parents=True, exist_ok=True)  # for what its rows share
     done: dict[str, dict[str, Any]] = {data: {} for data in places}
     for data, row, config, folder in planned:
         done[data][row.label] = evaluate(config, folder, label=f"{data}: {row.label}")

@@ -37,7 +37,7 @@ class Mean:
 class Claim:
     """A direction that the paper states: on `metric`, every row of `better` is at least as good as every row of `worse`.
 
-    `lower`: less is better (calls, tokens, turns).
+    `lower`: less is better (calls, tokens, turns). `data`: the data sets that the paper says it of; empty: all of the table.
     """
 
     text: str
@@ -45,6 +45,7 @@ class Claim:
     better: tuple[str, ...]
     worse: tuple[str, ...]
     lower: bool = False
+    data: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +77,13 @@ def read_table(name: str) -> PaperTable:
 
 
 def parse_table(name: str, content: Mapping[str, Any]) -> PaperTable:
-    """A table from its TOML. Raises `ValueError` when a mean or claim names a row or metric that the table lacks."""
+    """A table from its TOML. Raises `ValueError` when a mean or claim names a row metric or data set that the table lacks."""
     table = PaperTable(
         name=name, title=content["title"], source=content["source"], notes=content.get("notes", ""), data=tuple(content["data"]),
         metrics=tuple(content["metrics"]), settings=content.get("settings", {}),
         rows=tuple(row for entry in content["rows"] for row in expand(entry)),
         means=tuple(Mean(m["label"], tuple(m["rows"]), m["paper"]) for m in content.get("means", ())),
-        claims=tuple(Claim(c["text"], c["metric"], tuple(c["better"]), tuple(c["worse"]), c.get("lower", False))
+        claims=tuple(Claim(c["text"], c["metric"], tuple(c["better"]), tuple(c["worse"]), c.get("lower", False), tuple(c.get("data", ())))
                      for c in content.get("claims", ())),
     )
     labels = [row.label for row in table.rows]
@@ -91,6 +92,8 @@ def parse_table(name: str, content: Mapping[str, Any]) -> PaperTable:
         raise ValueError(f"table {name} has no row {sorted(wrong)[0]!r}; its rows are {labels}")
     if wrong := {claim.metric for claim in table.claims} - set(table.metrics):
         raise ValueError(f"table {name} shows no metric {sorted(wrong)[0]!r}; its metrics are {table.metrics}")
+    if wrong := {data for claim in table.claims for data in claim.data} - set(table.data):
+        raise ValueError(f"table {name} has no data set {sorted(wrong)[0]!r}; its data sets are {table.data}")
     if len(set(labels)) < len(labels):
         raise ValueError(f"table {name} has two rows of one label: {labels}")
     return table

@@ -23,8 +23,9 @@ class Verdict:
 
 
 def verdicts(table: PaperTable, cells: list[Cells]) -> list[Verdict]:
-    """Every claim on every data set."""
-    return [judge(table, claim, found) for found in cells for claim in table.claims]
+    """Every claim on every data set that it is about; on one that the table does not name (the user's own) every claim."""
+    return [judge(table, claim, found) for found in cells for claim in table.claims
+            if not claim.data or found.data in claim.data or found.data not in table.data]
 
 
 def judge(table: PaperTable, claim: Claim, found: Cells) -> Verdict:
