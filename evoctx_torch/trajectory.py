@@ -95,6 +95,7 @@ class Trajectory:
             "retrieval_calls": len(self.retrievals),
             "retrieved_passages": len(passages),
             "unique_passages": len({p.id for p in passages}),
+            "dropped_passages": len(set(self.dropped).union(*(c.completion.dropped for c in self.calls))),
             "llm_calls": len(self.calls),
             "prompt_tokens": sum(c.completion.prompt_tokens for c in self.calls),
             "computed_prompt_tokens": sum(c.completion.computed_prompt_tokens for c in self.calls),

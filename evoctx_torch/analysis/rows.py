@@ -14,13 +14,14 @@ SHARES = {  # in [0, 1], shown in percent
     "triviaqa_em": "EM (TriviaQA)", "triviaqa_f1": "F1 (TriviaQA)", "musique_em": "EM (MuSiQue)", "musique_f1": "F1 (MuSiQue)",
     "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L", "bertscore": "BERTScore F",
     "llm_match": "LLM match", "provenance_precision": "Provenance precision", "provenance_recall": "Provenance recall",
-    "evidence_recall": "Evidence recall", "think_ratio": "THINK actions", "hits@4": "Hits@4", "hits@10": "Hits@10", "mrr@10": "MRR@10", "map@10": "MAP@10",
+    "evidence_recall": "Evidence recall", "think_ratio": "THINK actions",
+    "hits@4": "Hits@4", "hits@10": "Hits@10", "mrr@10": "MRR@10", "map@10": "MAP@10",
     "multihoprag_hits@4": "Hits@4 (MultiHop-RAG)", "multihoprag_hits@10": "Hits@10 (MultiHop-RAG)",
     "multihoprag_mrr@10": "MRR@10 (MultiHop-RAG)", "multihoprag_map@10": "MAP@10 (MultiHop-RAG)",
 }
 COUNTS = {  # a question's mean
     "llm_calls": "Model calls", "retrieval_calls": "Retrieval calls", "retrieved_passages": "Passages retrieved",
-    "unique_passages": "Passages, unique", "rounds": "Rounds", "turns": "Turns",
+    "unique_passages": "Passages, unique", "dropped_passages": "Passages left out of prompts", "rounds": "Rounds", "turns": "Turns",
     "abstraction": "Abstraction of what was recalled", "thoughts_recalled": "Thoughts recalled", "prompt_tokens": "Prompt tokens",
     "computed_prompt_tokens": "Prompt tokens computed", "completion_tokens": "Completion tokens",
 }

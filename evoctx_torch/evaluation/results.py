@@ -17,8 +17,8 @@ from evoctx_torch.metrics.ranking import RETRIEVAL_METRICS, score_ranking
 from evoctx_torch.operations import RETRIEVE, THINK, Passage
 from evoctx_torch.trajectory import Trajectory
 
-COUNTS = ("retrieval_calls", "retrieved_passages", "unique_passages", "llm_calls", "prompt_tokens", "computed_prompt_tokens",
-          "completion_tokens", "rounds")
+COUNTS = ("retrieval_calls", "retrieved_passages", "unique_passages", "dropped_passages", "llm_calls", "prompt_tokens",
+          "computed_prompt_tokens", "completion_tokens", "rounds")
 SCORES = (*ANSWER_METRICS, "evidence_recall", *RETRIEVAL_METRICS)
 # Columns of some runs, data sets or methods only.
 SOMETIMES = (*LONG_METRICS, *MULTIHOPRAG_RANKING, "turns", "invalid_votes", "unparsable_thinking",
@@ -72,7 +72,7 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float], *,
     summary["think_ratio"] = actions.count(THINK) / len(actions) if actions else None
     rounds = action_counts(row["actions"] for row in rows)
     summary["think_ratio_by_round"], summary["action_share_by_round"] = think_ratios(rounds), action_shares(rounds)
-    summary["warnings"] = warnings(actions) if measured else []
+    summary["warnings"] = [*(warnings(actions) if measured else []), *truncation(rows)]
     summary["timing"] = dict(timing)
     return summary
 
@@ -116,8 +116,15 @@ def think_ratios(rounds: Sequence[Counter[str]]) -> list[dict[str, Any]]:
     return [{"round": i, "think_ratio": c[THINK] / c.total(), "count": c.total()} for i, c in enumerate(so_far, 1)]
 
 
+def truncation(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence where prompts lost passages: what was retrieved counts as retrieved, though a model did not see it."""
+    cut = sum(row["dropped_passages"] > 0 for row in rows)
+    return [f"{cut} of {len(rows)} questions had prompts longer than the context, and passages were left out of them (`dropped_passages`): "
+            "try a smaller --top-k, a larger --context-length, or an index of chunks (`evoctx index --chunk-words`)."] if cut else []
+
+
 def warnings(actions: Sequence[str]) -> list[str]:
-    """Sentences for the reader of the run."""
+    """Sentences for the reader of a run whose actions came from the signals."""
     said = []
     for action in (RETRIEVE, THINK):
         share = actions.count(action) / len(actions) if actions else 0.0

@@ -15,7 +15,7 @@ from evoctx_torch.evaluation.results import COUNTS, SCORES, action_counts, actio
 from evoctx_torch.metrics.multihoprag import MULTIHOPRAG_RANKING
 from evoctx_torch.metrics.ranking import RETRIEVAL_METRICS
 from evoctx_torch.operations import RETRIEVE, THINK, Completion, Passage, Question, Retrieved
-from evoctx_torch.trajectory import Trajectory
+from evoctx_torch.trajectory import Call, Trajectory
 
 
 def passage(i: int, text: str = "") -> Passage:
@@ -108,6 +108,16 @@ def test_the_last_think_ratio_by_round_is_the_runs() -> None:
 def test_the_shares_of_a_round_name_every_action_and_add_up(actions, shares) -> None:
     assert action_shares(action_counts(actions)) == [
         {"round": i, **entry, "count": sum(len(row) >= i for row in actions)} for i, entry in enumerate(shares, 1)]
+
+
+def test_passages_that_truncation_left_out_are_counted_once_and_warned_of() -> None:
+    record = trajectory({}, [passage(0), passage(1), passage(2)])
+    record.calls = [Call("generator", Completion("a", "eos", 9, 9, 1, dropped=dropped)) for dropped in (("p0",), ("p0", "p1"), ())]
+    whole = prediction_row(trajectory({}, [passage(0)]), "first-line")
+    cut, unfit = prediction_row(record, "first-line"), prediction_row(replace(trajectory({}), dropped=("p4",)), "first-line")
+    assert [row["dropped_passages"] for row in (whole, cut, unfit)] == [0, 2, 1]
+    assert summarize([whole], {})["warnings"] == []
+    assert summarize([whole, cut, unfit], {}, measured=False)["warnings"][0].startswith("2 of 3 questions had prompts longer than the context")
 
 
 def test_rows_are_counted_by_what_ended_them_and_failures_apart() -> None:
