@@ -27,21 +27,29 @@ CREATE TABLE IF NOT EXISTS finished (question TEXT PRIMARY KEY, prediction TEXT,
 """
 
 
+class JournalInUse(UsageError):
+    """Another process holds the journal."""
+
+
 class Journal:
     """Results of operations, by question and number, and the lines of finished questions.
 
     What is recorded is durable at the next `commit`. Raises `UsageError` for a file that is damaged, of another version, in use
-    by another process, or that cannot be written (a full disk): what was committed stays.
+    by another process for longer than `wait` seconds (`JournalInUse`), or that cannot be written (a full disk): what was
+    committed stays.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, wait: float = 1.0) -> None:
         self.path = path
         self._passages: dict[str, Passage] = {}
-        mode = "ro" if read_only else "rwc"
-        self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=1.0)
+        self._inherited: list[Journal] = []
+        mode = "rw" if read_only else "rwc"  # not "ro": what a kill left half written in the middle of a commit is rolled back by the next reader
+        self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=wait)
         try:
             with self._troubles():
-                if not read_only:
+                if read_only:
+                    self._connection.execute("PRAGMA query_only = ON")
+                else:
                     self._lock()
                 self._check(read_only)
         except BaseException:
@@ -64,6 +72,9 @@ class Journal:
             run(f"PRAGMA user_version = {VERSION}")
             run("COMMIT")
             version = VERSION
+        self._blank = version == 0  # killed before it was set up: nothing in it
+        if self._blank:
+            return
         if version != VERSION:
             raise UsageError(f"{self.path} is of version {version}; expected {VERSION}: continue this run with the package that began it")
         self._continued = run("SELECT EXISTS (SELECT 1 FROM results)").fetchone()[0] == 1
@@ -71,10 +82,18 @@ class Journal:
     def recorded(self, pending: Pending) -> Result | None:
         """The result recorded for this operation, None if there is none.
 
+        What an inherited journal knows is recorded here as well, so that this file alone continues the question from now on.
         Raises `UsageError` where another operation was recorded under its number: a changed prompt, version or option.
         """
-        if not self._continued:
-            return None
+        if self._continued and (found := self._recorded(pending)) is not None:
+            return found
+        for other in self._inherited:
+            if (found := other.recorded(pending)) is not None:
+                self.record([pending], [found])
+                return found
+        return None
+
+    def _recorded(self, pending: Pending) -> Result | None:
         query = "SELECT digest, kind, body, data FROM results WHERE question = ? AND number = ?"
         with self._troubles():
             found = self._connection.execute(query, (pending.question_id, pending.number)).fetchone()
@@ -85,6 +104,17 @@ class Journal:
                 f"{self.path}: question {pending.question_id!r} asks another {type(pending.operation).__name__} as its operation "
                 f"{pending.number} than was recorded: a template, an option or the version has changed since; choose a new folder")
         return decode(Row(*found[1:]), self._passage)
+
+    def inherit(self, other: Journal) -> None:
+        """Continue what `other` has recorded, too; it is this one's to close from now on."""
+        self._inherited.append(other)
+
+    def count(self, question_id: str) -> int:
+        """How many results are recorded for a question."""
+        if self._blank:
+            return 0
+        with self._troubles():
+            return self._connection.execute("SELECT count(*) FROM results WHERE question = ?", (question_id,)).fetchone()[0]
 
     def record(self, pending: Sequence[Pending], results: Iterable[Result]) -> None:
         """Keep the results of a batch: all of them, or none where this raises."""
@@ -104,9 +134,12 @@ class Journal:
             connection.execute("INSERT OR REPLACE INTO finished VALUES (?, ?, ?)", (question_id, prediction, trajectory))
 
     def finished(self) -> list[tuple[str, str]]:
-        """The lines of all finished questions, as given to `finish`."""
+        """The lines of all finished questions, as given to `finish`, here and in what was inherited."""
+        if self._blank:
+            return []
         with self._troubles():
-            return self._connection.execute("SELECT prediction, trajectory FROM finished").fetchall()
+            own = self._connection.execute("SELECT prediction, trajectory FROM finished").fetchall()
+        return [*own, *(lines for other in self._inherited for lines in other.finished())]
 
     def commit(self) -> None:
         """Make everything recorded so far durable."""
@@ -134,7 +167,7 @@ class Journal:
             yield
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
-                raise UsageError(f"{self.path}: another process is working on this run: wait for it, or stop it") from None
+                raise JournalInUse(f"{self.path}: another process is working on this run: wait for it, or stop it") from None
             raise UsageError(f"{self.path} cannot be read or written ({error}): mend that; the same command then continues") from error
         except sqlite3.DatabaseError as error:
             raise UsageError(f"{self.path} is damaged ({error}): remove it to answer its questions anew") from error
@@ -146,11 +179,13 @@ class Journal:
         return self._passages[name]
 
     def close(self) -> None:
-        """Commit and release the file."""
+        """Commit and release the file, and those inherited."""
         try:
             self.commit()
         finally:
             self._connection.close()
+            for other in self._inherited:
+                other.close()
 
     def __enter__(self) -> Self:
         return self

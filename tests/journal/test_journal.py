@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -149,6 +151,49 @@ def test_a_row_that_raises_is_recorded_as_its_failure(tmp_path):
 def test_a_second_process_is_refused(tmp_path):
     with Journal(tmp_path / "journal.sqlite"), pytest.raises(UsageError, match="another process is working on this run"):
         Journal(tmp_path / "journal.sqlite")
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from evoctx_torch.journal import Journal
+journal = Journal(Path(sys.argv[1]))
+journal.finish("q", "prediction", "trajectory")
+journal.commit()
+journal._connection.execute("PRAGMA cache_size = 2")  # pages are written before the commit, as in the middle of a large one
+for i in range(100):
+    journal.finish(f"q{i}", "x" * 3000, "y" * 3000)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_kill_in_the_middle_of_a_commit_leaves_what_was_committed_for_a_reader(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert (tmp_path / "journal.sqlite-journal").stat().st_size > 0, "the kill left nothing half written"
+    with Journal(path, read_only=True) as journal:
+        assert journal.finished() == [("prediction", "trajectory")]
+
+
+def test_a_kill_before_the_journal_was_set_up_leaves_an_empty_one(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    path.touch()
+    with Journal(path, read_only=True) as journal:
+        assert journal.finished() == [] and journal.count("q0") == 0
+    assert path.stat().st_size == 0
+
+
+def test_an_inherited_journal_is_continued_and_what_it_knew_is_recorded_again(tmp_path):
+    first, second = Counting(said), Counting(said)
+    with Journal(tmp_path / "1") as dead:
+        known = Journaled(first, dead).answer([asked(0), asked(1)])
+        dead.finish("q9", "p", "t")
+    with Journal(tmp_path / "0") as journal:
+        journal.inherit(Journal(tmp_path / "1"))
+        assert Journaled(second, journal).answer([asked(0), asked(2)])[0] == known[0] and second.asked == [("q0", 2)]
+        assert journal.finished() == [("p", "t")] and journal.count("q0") == 2
+    with Journal(tmp_path / "0") as alone, Journal(tmp_path / "1"):
+        assert Journaled(Counting(None), alone).answer([asked(0)]) == known[:1]
 
 
 def test_another_version_and_a_file_that_is_no_journal_are_refused(tmp_path):
