@@ -30,9 +30,9 @@ def run_ls(arguments: argparse.Namespace) -> int:
     from evoctx_torch.evaluation.config import presets
     print("methods")
     for name in METHODS:
-        print(f"  {name:<14} {told(name)}")
+        print(f"  {name:<17} {told(name)}")
     print("presets\n" + "\n".join(f"  {name}" for name in presets()))
-    print("data sets\n" + "\n".join(f"  {name:<14} {folder}" for name, folder in PACKAGED.items()))
+    print("data sets\n" + "\n".join(f"  {name:<17} {folder}" for name, folder in PACKAGED.items()))
     return 0
 
 

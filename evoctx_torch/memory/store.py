@@ -44,7 +44,9 @@ class ThoughtStore:
         self.thoughts: list[StoredThought] = []
         self._vectors: list[bytes] = []
         self._db: sqlite3.Connection | None = None
-        if path is not None and path.exists() and (path.is_dir() or path.stat().st_size):  # empty: a kill while it was made
+        if path is not None and path.is_dir():
+            raise UsageError(f"{path} is a folder, no thought memory; expected a file (a run without --memory keeps memory.sqlite in its folder)")
+        if path is not None and path.exists() and path.stat().st_size:  # empty: a kill while it was made
             self._read(path)
 
     def create(self) -> None:

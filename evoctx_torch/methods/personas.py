@@ -24,11 +24,13 @@ def read(path: Path) -> list[str]:
     """The system prompts of a file: a JSON list of texts, or one a line. Raises `UsageError`."""
     try:
         text = path.read_text(encoding="utf-8-sig").strip()
-        found = json.loads(text) if text.startswith("[") else [line.strip() for line in text.splitlines() if line.strip()]
+        found = json.loads(text) if text.startswith(("[", "{")) else [line.strip() for line in text.splitlines() if line.strip()]
     except OSError as error:
         raise UsageError(f"--personas {path}: {error.strerror}") from None
     except ValueError as error:  # not UTF-8, or not the JSON that it begins as
         raise UsageError(f"--personas {path}: expected a system prompt a line, or a JSON list of them: {error}") from None
+    if isinstance(found, dict):
+        raise UsageError(f"--personas {path} is a JSON object; expected a list of texts, or a system prompt a line")
     if not found:
         raise UsageError(f"--personas {path} is empty; expected a system prompt a line, or a JSON list of them")
     if wrong := [persona for persona in found if not isinstance(persona, str) or not persona.strip()]:

@@ -51,8 +51,8 @@ def test_a_file_that_is_no_memory_is_refused_and_kept(tmp_path, content, words):
 def test_another_database_another_format_a_folder_and_another_encoder_are_refused(tmp_path):
     with closing(sqlite3.connect(tmp_path / "other")) as db:
         db.execute("CREATE TABLE thoughts (id INTEGER)")
-    for path in (tmp_path / "other", tmp_path):
-        with pytest.raises(UsageError, match="no thought memory"):
+    for path, words in ((tmp_path / "other", "other is no thought memory"), (tmp_path, "is a folder, no thought memory; .*memory.sqlite")):
+        with pytest.raises(UsageError, match=words):
             ThoughtStore(path, ID)
     path = filled(tmp_path / "m")
     with pytest.raises(UsageError, match=r"another encoder \(hash-4096, digest hash-409; this run has e5"):

@@ -215,6 +215,7 @@ def test_agents_have_their_own_system_prompt(tmp_path, text):
 
 @pytest.mark.parametrize(("text", "words"), [
     (None, "No such file"), ("  \n", "is empty"), ("[]", "is empty"), ("[1]", "holds 1; expected texts"), ('["a", " "]', "holds ' '"), ("[oops", "JSON list"),
+    ('{"sceptic": "You doubt."}', "is a JSON object; expected a list"),
     (b"\xff\xfe\x00", "system prompt a line"),
 ])
 def test_personas_that_cannot_be_used_are_refused_with_the_options(tmp_path, text, words):
