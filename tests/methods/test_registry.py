@@ -23,7 +23,7 @@ def test_a_method_of_another_package_is_one_of_the_methods(monkeypatch, tmp_path
     assert "mine" in METHODS and list(METHODS)[-1] == "mine" and len(METHODS) == len(METHODS.own) + 1
     assert get_method("mine").summary == "answers as closed book does"
     assert main(["ls"]) == 0
-    assert "mine           answers as closed book does (a test; roles: generator)" in capsys.readouterr().out
+    assert "mine              answers as closed book does (a test; roles: generator)" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         build_parser().parse_args(["eval", "mine", "--help"])
     assert "mine: answers as closed book does. Source: a test." in capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_a_broken_one_is_refused_only_when_asked_for(monkeypatch, tmp_path, caps
     assert words in capsys.readouterr().err
     assert get_method("evoctx").name == "evoctx"
     assert main(["ls"]) == 0
-    assert "mine           cannot be used: the method 'mine' of bad-pack" in capsys.readouterr().out
+    assert "mine              cannot be used: the method 'mine' of bad-pack" in capsys.readouterr().out
 
 
 def test_two_methods_of_one_name_are_refused(monkeypatch, tmp_path):
