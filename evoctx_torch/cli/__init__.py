@@ -9,11 +9,25 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from evoctx_torch.cli import compare, data, demo, evaluate, index, inspect, judge, memory, profile, reproduce, score, search
+from evoctx_torch.cli import (
+    compare,
+    data,
+    demo,
+    evaluate,
+    index,
+    inspect,
+    judge,
+    memory,
+    profile,
+    reproduce,
+    score,
+    search,
+    serve,
+)
 from evoctx_torch.cli.arguments import Parser
 from evoctx_torch.errors import UsageError
 
-COMMANDS = (demo, evaluate, data, index, search, score, inspect, judge, compare, memory, profile, reproduce)
+COMMANDS = (demo, evaluate, data, index, search, serve, score, inspect, judge, compare, memory, profile, reproduce)
 
 
 def build_parser() -> Parser:

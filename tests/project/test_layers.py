@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "evoctx_torch"
 LAYERS = [
     {"options", "cache_folder", "errors", "paths"}, {"metrics", "data", "keys", "operations", "transcript"}, {"evidence"}, {"prompts", "trajectory"},
-    {"generation", "retrieval", "boundary", "memory", "isolation", "journal"}, {"methods"}, {"engine", "place"}, {"analysis"}, {"evaluation"}, {"cli"}, {"__main__", "__init__"},
+    {"generation", "retrieval", "boundary", "memory", "isolation", "journal"}, {"methods"}, {"engine", "place"}, {"analysis"}, {"evaluation", "serving"}, {"cli"}, {"__main__", "__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 PURE = {"options", "cache_folder", "errors", "metrics", "data", "keys", "operations", "transcript", "evidence", "prompts", "trajectory", "methods"}
