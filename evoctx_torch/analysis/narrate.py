@@ -44,6 +44,7 @@ class _Telling:
 
     def __init__(self, contents: Mapping[str, str], rule: NoveltyRule | None, limit: int | None) -> None:
         self.contents, self.rule, self.limit = contents, rule, limit
+        self.seen: set[str] = set()  # passages told so far
 
     def bootstrap(self, trajectory: Mapping[str, Any]) -> Iterator[str]:
         query, passages = trajectory["bootstrap"]["query"], trajectory["bootstrap"]["passages"]
@@ -65,9 +66,8 @@ class _Telling:
         if entry["subquery"]:
             yield f"  Sub-query: {entry['subquery']}"
         if entry["query"]:
-            found = _count(len(entry["passages"]), "new passage") if entry["passages"] else "no new passage"
             yield f"  Query: {self.text(entry['query'])}"
-            yield f"  It brought {found}{':' if entry['passages'] else '.'}"
+            yield f"  It brought {self.found(entry['passages'])}{':' if entry['passages'] else '.'}"
             yield from self.passages(entry["passages"])
         for key, value in notes(entry).items():
             yield f"  {key.replace('_', ' ').capitalize()}: {self.text(str(value))}"
@@ -80,7 +80,15 @@ class _Telling:
         ]
         return ", ".join(told) + f"; score {float(entry['score']):.3f}"
 
+    def found(self, passages: list[Mapping[str, Any]]) -> str:
+        """How many, and how many of them the episode had not retrieved before."""
+        new = sum(passage["id"] not in self.seen for passage in passages)
+        if new == len(passages):
+            return _count(new, "new passage") if new else "no new passage"
+        return f"{_count(len(passages), 'passage')}, {new or 'none'} of them new"
+
     def passages(self, passages: list[Mapping[str, Any]]) -> Iterator[str]:
+        self.seen |= {passage["id"] for passage in passages}
         for passage in passages:
             score = "" if passage["score"] is None else f" ({float(passage['score']):.3f})"
             yield f"    - {passage['title'] or passage['id']}{score}"

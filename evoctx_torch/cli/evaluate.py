@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evoctx_torch.cli.arguments import Parser, add_options
 from evoctx_torch.evaluation.config import EvalOptions, ModelOptions, other_roles, presets, resolve
+from evoctx_torch.evaluation.processes import from_environment
 from evoctx_torch.methods import METHODS, Method, Modules
 from evoctx_torch.methods.registry import package
 from evoctx_torch.options import flag
@@ -60,7 +61,8 @@ def add_method(one: Parser, method: Method, command: str, out: str, out_help: st
 
 
 def run_eval(arguments: argparse.Namespace) -> int:
-    """Run the evaluation and print its tables."""
+    """Run the evaluation and print its tables; of several processes the first speaks for all."""
+    processes = from_environment()
     given = {name: value for name, value in vars(arguments).items() if name not in RESERVED}
     config = resolve(arguments.method, given, config=arguments.config, preset=arguments.preset)
     from rich.console import Console
@@ -68,18 +70,22 @@ def run_eval(arguments: argparse.Namespace) -> int:
     from evoctx_torch.analysis.tables import action_table, run_table
     from evoctx_torch.evaluation.run import Interrupted, evaluate
     try:
-        outcome = evaluate(config, arguments.out)
+        outcome = evaluate(config, arguments.out, processes=processes)
     except Interrupted as stop:
-        print(f"evoctx: {stop}", file=sys.stderr)
+        if processes.first:
+            print(f"evoctx: {stop}", file=sys.stderr)
         return 130
+    if not processes.first:
+        return 0
     console = Console()
     console.print(run_table(outcome.metrics, outcome.config))
     if outcome.metrics["action_share_by_round"]:
         console.print(action_table(outcome.metrics))
     for warning in outcome.metrics["warnings"]:
         console.print(f"Warning: {warning}", style="yellow", markup=False)
-    if failed := outcome.metrics["failures"]:
-        console.print("Failed: " + ", ".join(f"{count} {reason}" for reason, count in failed.items()), markup=False)
+    for title, key in (("Routes", "routes"), ("Thoughts", "thoughts"), ("Ended by", "finish_reasons"), ("Failed", "failures")):
+        if counted := outcome.metrics.get(key):
+            console.print(f"{title}: " + ", ".join(f"{count} {reason}" for reason, count in counted.items()), markup=False)
     already = "" if outcome.ran else " (it was finished: nothing was run)"
     console.print(f"Run: {arguments.out}{already}; report: {arguments.out / 'report.html'}", markup=False, soft_wrap=True)
     return 0

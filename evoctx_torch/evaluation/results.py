@@ -23,6 +23,7 @@ SCORES = (*ANSWER_METRICS, "evidence_recall", *RETRIEVAL_METRICS)
 # Columns of some runs, data sets or methods only.
 SOMETIMES = (*LONG_METRICS, *MULTIHOPRAG_RANKING, "turns", "invalid_votes", "unparsable_thinking",
              "abstraction", "thoughts_recalled", "provenance_precision", "provenance_recall")
+TALLIES = {"thoughts": "thought", "routes": "route"}  # key of a run -> the column whose values it counts
 LOPSIDED = 0.95  # a share of one action above this is worth a warning (PAPERS section 1: saturating thresholds)
 
 
@@ -66,8 +67,9 @@ def summarize(rows: Sequence[Mapping[str, Any]], timing: Mapping[str, float], *,
             summary[name] = interval(values)
     if rows:
         summary["multihoprag_acc"] = interval([row["multihoprag_hit"] for row in rows], acc_from_share)
-    if outcomes := Counter(row["thought"] for row in rows if "thought" in row):
-        summary["thoughts"] = dict(sorted(outcomes.items()))
+    for name, column in TALLIES.items():
+        if outcomes := Counter(row[column] for row in rows if column in row):
+            summary[name] = dict(sorted(outcomes.items()))
     actions = [action for row in rows for action in row["actions"]]
     summary["think_ratio"] = actions.count(THINK) / len(actions) if actions else None
     rounds = action_counts(row["actions"] for row in rows)

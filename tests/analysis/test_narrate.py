@@ -72,6 +72,15 @@ Cost: 3 model calls (decider 2, generator 1), 2 retrievals with 2 passages (2 di
 """
 
 
+def test_passages_that_come_again_are_not_called_new() -> None:
+    trajectory, row = story()
+    (old,), (new,) = trajectory["bootstrap"]["passages"], trajectory["rounds"][0]["passages"]
+    trajectory["rounds"][0]["passages"] = [old, new]
+    trajectory["rounds"][1] |= {"query": "Vell", "passages": [new]}
+    told = narrate(trajectory, row)
+    assert "It brought 2 passages, 1 of them new:" in told and "It brought 1 passage, none of them new:" in told
+
+
 def test_without_prediction_contents_and_configuration() -> None:
     told = narrate(story()[0])
     assert "Why: the score 1.075 reached 1, so the trace left its boundary: RETRIEVE." in told

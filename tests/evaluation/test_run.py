@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evoctx_torch.cli import main
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.folder import RunFolder
 from evoctx_torch.evaluation.run import Interrupted, evaluate
@@ -268,3 +269,11 @@ def test_a_damaged_run_is_refused_in_one_line(tmp_path, configure, scripted, nam
     (tmp_path / "run" / name).write_text(text)
     with pytest.raises(UsageError, match="holds a damaged run"):
         evaluate(configure(limit=1), tmp_path / "run")
+
+
+def test_the_terminal_tells_routes_and_what_ended_the_questions(tmp_path, data, scripted, capsys):
+    scripted(lambda p: ("A" if p.question_id < "q5" else "hm") if p.operation.role == "classifier" else "Mayor")
+    given = ["--data", str(data), "--generator", "g", "--classifier", "c", "--prompt-family", "completion", "--out", str(tmp_path / "run")]
+    assert main(["eval", "adaptive-rag", *given]) == 0
+    said = capsys.readouterr().out
+    assert "Routes: 5 A, 3 unparsable" in said and "Ended by: 8 eos" in said and "Failed" not in said
