@@ -7,6 +7,7 @@ every place waits for a model; so the models always see the whole batch.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
@@ -14,13 +15,13 @@ from typing import Any, Protocol, TypeVar
 
 from evoctx_torch.isolation import answer_each
 from evoctx_torch.methods import NO_MODULES, Episode, Method, Modules, get_method
-from evoctx_torch.operations import Decide, Executor, Generate, Operation, Question, Recall, Remember, Retrieve, Score
+from evoctx_torch.operations import Decide, Executor, Generate, Operation, Pending, Question, Recall, Remember, Retrieve, Score
 from evoctx_torch.options import check
 from evoctx_torch.place import Place
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.trajectory import Trajectory
 
-MODEL_CALLS = (Generate, Score)
+MODEL_CALLS, MEMORY_CALLS = frozenset((Generate, Score)), frozenset((Recall, Remember))
 T = TypeVar("T")
 
 
@@ -99,6 +100,9 @@ class Engine:
     def _lockstep(self, queue: Iterator[tuple[int, Question]]) -> Iterator[tuple[int, Trajectory]]:
         if self.places:
             raise RuntimeError("this engine is already running: finish or close its other stream first")
+        # The garbage collector goes through models, modules and indexes again and again otherwise, which costs ten times the scheduling.
+        frozen = gc.get_freeze_count() > 0
+        gc.freeze()
         try:
             while True:
                 self.places += [self._start(*entry) for entry in islice(queue, self.batch_size - len(self.places))]
@@ -115,18 +119,21 @@ class Engine:
             for place in self.places:
                 place.steps.close()
             self.places = []
+            if not frozen:
+                gc.unfreeze()
 
     def _tick(self) -> None:
-        waiting = [(place, number, operation) for place in self.places for number, operation in place.waiting.items()]
-        due = [entry for entry in waiting if not isinstance(entry[2], MODEL_CALLS)] or waiting
-        groups: dict[int, tuple[Executor, list[tuple[Place, int]]]] = {}
-        for place, number, operation in due:
-            executor = self._executor(operation)
-            groups.setdefault(id(executor), (executor, []))[1].append((place, number))
-        for executor, rows in groups.values():
-            results = answer_each(executor, [place.pending(number) for place, number in rows])
-            for (place, number), result in zip(rows, results, strict=True):
-                place.receive(number, result)
+        waiting = [(place, pending) for place in self.places for pending in place.waiting]
+        due = [row for row in waiting if type(row[1].operation) not in MODEL_CALLS] or waiting
+        groups: dict[int, tuple[Executor, list[Place], list[Pending]]] = {}
+        for place, pending in due:
+            executor = self._executor(pending.operation)
+            group = groups.setdefault(id(executor), (executor, [], []))
+            group[1].append(place)
+            group[2].append(pending)
+        for executor, places, asked in groups.values():
+            for place, pending, result in zip(places, asked, answer_each(executor, asked), strict=True):
+                place.receive(pending, result)
         self.ticks += 1
 
     def _start(self, position: int, question: Question) -> Place:
@@ -134,15 +141,15 @@ class Engine:
         return Place(position, episode, self.method.start(episode, self.options))
 
     def _executor(self, operation: Operation) -> Executor:
-        match operation:
-            case Generate(role) | Score(role):
-                executor = self.generators.get(role) or self.generators.get("generator")
-            case Retrieve():
-                executor = self.retriever
-            case Decide():
-                executor = self.controller
-            case Recall() | Remember():
-                executor = self.memory
+        kind, executor = type(operation), None
+        if kind in MODEL_CALLS:
+            executor = self.generators.get(operation.role) or self.generators.get("generator")
+        elif kind is Retrieve:
+            executor = self.retriever
+        elif kind is Decide:
+            executor = self.controller
+        elif kind in MEMORY_CALLS:
+            executor = self.memory
         if executor is None:
             raise TypeError(f"{self.method.name} yields {type(operation).__name__}, and this engine has nobody who answers it")
         return executor

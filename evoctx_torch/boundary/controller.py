@@ -47,6 +47,8 @@ class BoundaryExecutor:
     ) -> None:
         self.encoder, self.device = encoder, torch.device(device)
         self.pool = VectorPool(encoder.encode, encoder.dimension, self.device, capacity, known)
+        # The operator's first call loads and compiles what it needs (seconds); the first question shall not wait for it.
+        self._measure(NoveltyRule(), torch.zeros((1, encoder.dimension), device=self.device), [[]])
 
     @torch.no_grad()
     def answer(self, pending: Sequence[Pending]) -> list[Decision | Failure]:
