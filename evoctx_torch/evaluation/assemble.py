@@ -41,6 +41,7 @@ def build_engine(
     device = resolve_device(common.device)
     # What can still be refused comes before what is dear to load: servers, the index, then weights.
     generators = build_generators(config, "openai", inputs.prompts, device, stack)
+    remote = None if common.retriever is None else build_remote(config, stack)
     own, boundary = (inputs.encoder, inputs.encoder_dtype), (common.boundary_encoder, "float32")
     wanted = ([own] if inputs.encoder is not None else []) + ([boundary] if config.method.decides else [])
     encoders = {
@@ -66,9 +67,18 @@ def build_engine(
         thoughts = ThoughtMemory(retriever, store, run=began.get("run"), known=began.get("thoughts"), frozen=config.options.freeze_memory,
                                  device=device)
     return Engine(
-        config.method, config.options, generator=generators, retriever=retriever, controller=controller, memory=thoughts, prompts=inputs.prompts,
+        config.method, config.options, generator=generators, retriever=remote or retriever, controller=controller, memory=thoughts, prompts=inputs.prompts,
         modules=config.modules, batch_size=common.batch_size, wave=config.options.wave if thoughts else 1, on_tick=on_tick,
     )
+
+
+def build_remote(config: RunConfig, stack: ExitStack) -> Executor:
+    """The retrieval server of a run. Raises `UsageError` unless it answers."""
+    from evoctx_torch.retrieval.remote import RemoteRetriever
+    server = RemoteRetriever(config.common.retriever, config.common.retriever_timeout, seed=config.common.seed)
+    stack.callback(server.close)
+    server.check_reachable(config.options.top_k)
+    return server
 
 
 def build_generators(config: RunConfig, backend: str, prompts: PromptBook, device: str, stack: ExitStack) -> dict[str, Executor]:

@@ -18,6 +18,7 @@ PRESETS = Path(__file__).parent / "presets"
 # What a run's config.json holds besides its options.
 RECORD = ("data_name", "queries_path", "corpus_path", "num_processes", "device_name", "versions", "git_commit", "digests",
           "memory_at_start")
+OF_THE_SERVER = ("corpus", "index", "encoder", "query_prompt", "passage_prompt")  # what a retrieval server has of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class EvalOptions:
     passage_prompt: str | None = option(None, "what stands before a passage that is embedded, \"\" for nothing (default: the encoder's own, or the index's)", blank=True)
     boundary_encoder: str = option("all-minilm-l6-v2", "encoder of traces and boundaries", paper="all-MiniLM-L6-v2")
     index: str | None = option(None, "an index folder made by `evoctx index` (default: exact search, embedded at need)")
+    retriever: str | None = option(None, "address of a retrieval server (http://host:port) with Search-R1's protocol, in place of corpus and index: `evoctx serve`")
     limit: int | None = option(None, "only the first N questions", unit="questions", low=1)
     split: str | None = option(None, "only half of these questions: the 1st, 3rd … (evolve) or the 2nd, 4th … (held-out)", choices=("evolve", "held-out"))
     seed: int = option(0, "seed of the sampling", low=0)
@@ -76,12 +78,17 @@ class EvalOptions:
     index_device: str = option("cpu", "where a dense index lives: cpu, cuda or cuda:N", placement=True)
     index_fp16: bool = option(False, "hold a dense index on a GPU in half precision: half the memory, the same results", placement=True)
     pool_vectors: int = option(65536, "boundary vectors kept on the device", unit="vectors", low=1, placement=True)
+    retriever_timeout: float = option(30.0, "how long the retrieval server may take for one reply", unit="seconds", above=0, placement=True)
     request_timeout: float = option(600.0, "how long a server may take for one reply", unit="seconds", above=0, placement=True)
 
     def check(self) -> None:
-        """Half precision is FAISS's on a GPU only."""
+        """Half precision is FAISS's on a GPU only, and a server has its own corpus, index and encoder."""
         if self.index_fp16 and self.index_device == "cpu":
             raise UsageError("--index-fp16 is for an index on a GPU: add --index-device cuda, or leave it out")
+        if self.retriever is not None:
+            given = [name for name in OF_THE_SERVER if getattr(self, name) is not None] + (["index_device"] if self.index_device != "cpu" else [])
+            if given:
+                raise UsageError(f"{flag(given[0])} does not go with --retriever, whose server has its own: leave one of them out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +141,11 @@ def resolve(method_name: str, given: Mapping[str, Any], *, config: Path | None =
     method = get_method(method_name)
     known = known_options(method)
     values: dict[str, Any] = dict(method.defaults.get("generator", {}))
-    if preset is not None:
-        values |= keep(read_preset(preset), method, known, f"--preset {preset}")
-    if config is not None:
-        values |= keep(read_config(config), method, known, f"--config {config}")
-    values |= given
+    packaged = keep(read_preset(preset), method, known, f"--preset {preset}") if preset is not None else {}
+    own = (keep(read_config(config), method, known, f"--config {config}") if config is not None else {}) | dict(given)
+    if own.get("retriever") is not None:  # whose server may well be what the paper has
+        packaged = {name: value for name, value in packaged.items() if name not in OF_THE_SERVER}
+    values |= packaged | own
     common = typed(EvalOptions, values)
     if not common.generator:
         raise UsageError("--generator is missing: name a model (smollm2 is the embedded one)")

@@ -17,6 +17,7 @@ from evoctx_torch.data.questions import load_questions
 from evoctx_torch.errors import UsageError
 from evoctx_torch.evaluation.config import RunConfig, check_room
 from evoctx_torch.generation.models import check_model, model_digest, model_folder, prompt_family, resolve_device
+from evoctx_torch.generation.openai_server import check_url
 from evoctx_torch.operations import Question
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.retrieval.folder import indexed_corpus, read_index
@@ -43,10 +44,15 @@ class Inputs:
 def check_inputs(config: RunConfig) -> Inputs:
     """Load and check questions and corpus, check models, prompts and index. Raises `UsageError`; loads no weights."""
     common, retrieves = config.common, config.method.retrieves
-    files = resolve(common.data, common.queries, common.corpus, common.index, retrieves=retrieves)
+    if common.retriever is not None:
+        check_remote(config)
+    files = resolve(common.data, common.queries, common.corpus, common.index, retrieves=retrieves and common.retriever is None)
     questions = load_questions(files.queries, common.limit)
     for question in questions:
         config.method.check(config.options, question)
+        if common.retriever is not None and question.metadata.get("doc_ids") is not None:
+            raise UsageError(f"question {question.id} is restricted to its own documents (metadata.doc_ids), and --retriever cannot search among "
+                             "some documents only: use --index or --corpus")
     limit = None if len(questions) == count_rows(files.queries) else common.limit
     questions = half(questions, common.split)
     corpus = load_corpus(files.corpus) if files.corpus is not None else None
@@ -70,6 +76,15 @@ def check_inputs(config: RunConfig) -> Inputs:
         digests |= found
         own = encoder_prompts(config)
     return Inputs(files, questions, limit, corpus, encoder, dtype, prompts, digests, own)
+
+
+def check_remote(config: RunConfig) -> None:
+    """Refuse a retrieval server for a method that would not use it, or that needs more than passages. It is not asked yet."""
+    if not config.method.retrieves:
+        raise UsageError(f"--retriever is for methods that retrieve, and {config.method.name} does not: leave it out")
+    if config.method.remembers:
+        raise UsageError(f"{config.method.name} compares the vectors of passages and thoughts, and --retriever gives no vectors: use --index or --corpus")
+    check_url(config.common.retriever, "--retriever", "http://127.0.0.1:8000", "EVOCTX_RETRIEVER_TOKEN")
 
 
 def encoder_prompts(config: RunConfig) -> dict[str, str]:
