@@ -141,8 +141,8 @@ class ThoughtStore:
         if [thought.id for thought in self.thoughts] != list(range(1, len(rows) + 1)) or len(set(map(len, self._vectors))) > 1:
             raise UsageError(f"the memory {path} is damaged: thoughts or vectors are missing in it")
         if self.encoder is not None and made.digest != self.encoder.digest:
-            raise UsageError(f"the memory {path} was made with another encoder ({made.name}, digest {made.digest[:8]}; this run has "
-                             f"{self.encoder.name}, {self.encoder.digest[:8]}), so its vectors do not compare: give that encoder, "
+            raise UsageError(f"the memory {path} was made with another encoder, --dtype or --passage-prompt ({made.name}, digest {made.digest}; this "
+                             f"run has {self.encoder.name}, {self.encoder.digest}), so its vectors do not compare: give the same, "
                              "or another --memory")
         self.encoder = made
 
