@@ -19,8 +19,9 @@ from evoctx_torch.operations import Generate, Passage, Recall, Remember, Thought
 from evoctx_torch.options import option
 from evoctx_torch.trajectory import Round
 
-CONFIDENCE = re.compile(r"confidence\s*:\s*([01])(?![\w.])", re.IGNORECASE)
-THOUGHT = re.compile(r"thought\s*:(.*?)(?=confidence\s*:|\Z)", re.IGNORECASE | re.DOTALL)
+MARKED = r"[\s*_]*:[\s*_]*"  # chat models print labels bold
+CONFIDENCE = re.compile(rf"confidence{MARKED}([01])(?!\w|[.,]\d)", re.IGNORECASE)
+THOUGHT = re.compile(rf"thought{MARKED}(.*?)(?=[\s*_]*confidence{MARKED}|\Z)", re.IGNORECASE | re.DOTALL)
 OFFERED, UNSURE, UNPARSABLE, NO_ANSWER, NO_SOURCES = "offered", "unsure", "unparsable", "no_answer", "no_sources"
 
 

@@ -108,7 +108,9 @@ def test_thoughts_that_are_not_worth_storing(said, outcome):
 
 def test_a_reply_is_read_whatever_its_case_and_order():
     assert said_thought("Sure.\nTHOUGHT:  two\n lines \nConfidence : 1\nThought: no") == "two lines"
+    assert said_thought("**Thought:** two *fine* lines\n\n**Confidence:** 1") == "two *fine* lines"
     assert said_confidence("confidence:0\nConfidence: 1") == 0
+    assert said_confidence("**Confidence:** 1") == said_confidence("__Confidence__: 1.") == 1 and said_confidence("Confidence: 1.0") is None
     assert said_confidence("Confidence: 10") is None and said_confidence("sure") is None
 
 
