@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evoctx_torch.methods.steps import without_period
+from evoctx_torch.methods.steps import WRAPPING, without_period
 
 ANSWER_IS = re.compile(r"\banswer\s+is\b[ \t]*:?[ \t]*", re.IGNORECASE)
 END = re.compile(r"[.!?…]+[\"'”’)\]*]*(?=\s|$)|\n")
@@ -20,7 +20,7 @@ def answer_in(chain: str) -> str | None:
     nothing does."""
     found = list(ANSWER_IS.finditer(chain))
     said = chain[found[-1].end():].splitlines() if found else []
-    return (without_period(said[0].strip()) if said else "") or None
+    return (without_period(said[0].strip(WRAPPING)).strip(WRAPPING) if said else "") or None
 
 
 def joined(chain: str, sentence: str) -> str:

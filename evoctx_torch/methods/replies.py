@@ -29,7 +29,7 @@ def one_line(text: str, label: str) -> str:
     """The first non-empty line after any thinking, without a leading `label:` (`Sub-question: …`)."""
     _, rest = split_thinking(text)
     line = next((line.strip() for line in rest.splitlines() if line.strip()), "")
-    return re.sub(rf"^{re.escape(label)}\s*:\s*", "", line, flags=re.IGNORECASE).strip()
+    return re.sub(rf"^[*_]*{re.escape(label)}[\s*_]*:[\s*_]*", "", line, flags=re.IGNORECASE).strip()
 
 
 def subquery_pair(text: str) -> tuple[str, str]:

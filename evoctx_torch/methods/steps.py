@@ -12,7 +12,7 @@ from evoctx_torch.operations import Completion
 
 FOLLOW_UP, INTERMEDIATE, FINAL = "follow up", "intermediate answer", "final answer"
 LABELS = {FOLLOW_UP: r"follow[ -]?up(?:\s+question)?", INTERMEDIATE: r"intermediate\s+answer", FINAL: r"so\s+the\s+final\s+answer\s+is"}
-LABEL = re.compile("|".join(rf"(?P<{name.replace(' ', '_')}>\b{words}\s*:)" for name, words in LABELS.items()), re.IGNORECASE)
+LABEL = re.compile("|".join(rf"(?P<{name.replace(' ', '_')}>\b{words}[\s*_]*:)" for name, words in LABELS.items()), re.IGNORECASE)
 DOTTED = re.compile(r"(?:[^\W\d_]+\.){2,}$")  # ends like D.C. and Ph.D.
 WRAPPING = " \t\r\n*_"  # white space and the marks of bold print
 

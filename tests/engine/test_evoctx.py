@@ -146,6 +146,7 @@ def test_the_trace_of_a_thinking_model_is_what_it_thinks(text, trace):
 
 @pytest.mark.parametrize(("text", "line"), [
     ("\n\n Sub-question:  who? \nSub-question: other", "who?"), ("<think>hm</think>\nSUB-QUESTION: x", "x"), ("  ", ""), ("sub-query 1 of q0", "sub-query 1 of q0"),
+    ("**Sub-question:** who?", "who?"),
 ])
 def test_a_subquery_is_the_first_line_without_its_label(text, line):
     assert one_line(text, "sub-question") == line

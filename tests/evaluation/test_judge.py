@@ -168,6 +168,7 @@ def test_an_interrupted_judge_leaves_nothing(tmp_path, scripted):
     ("Verdict: yes", "yes"), ("verdict : No.", "no"), ("The two agree.\n\nVerdict: **Yes**", "yes"), (" yes", "yes"), ("No.", "no"),
     ("**no**\nbecause", "no"), ("Verdict: maybe. Verdict: no", "no"), ("No idea what this means", None), ("yes or no", None), ("", None),
     ("<think>Verdict: yes</think>", None), ("Verdict: nothing", None), ("The verdict is yes", None),
+    ("Verdict: yes/no", None), ("Verdict: yes or no", None), ("Verdict: yes. No doubt.", "yes"),
 ])
 def test_reading_verdicts(reply: str, verdict: str | None) -> None:
     assert read_verdict(reply) == verdict

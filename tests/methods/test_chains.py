@@ -39,7 +39,7 @@ def test_a_sentence_is_a_trimmed_line_of_its_reply(reply):
 
 @pytest.mark.parametrize(("chain", "answer"), [
     (f"{BORN} {DONE}", "Tobin Hale"), ("The answer is yes.", "yes"), ("the ANSWER  IS: D.C.", "D.C."),
-    ("The answer is a. So the answer is: b.", "b"),
+    ("The answer is a. So the answer is: b.", "b"), ("So the answer is: **b**.", "b"), ("So the answer is: **D.C.**", "D.C."),
     ("So the answer is: b.\nThen more.", "b"), (BORN, None), ("So the answer is:", None), ("So the answer is: .", None), ("", None),
 ])
 def test_the_answer_in_a_chain(chain, answer):

@@ -93,7 +93,7 @@ def test_batched_equals_sequential(family):
 
 @pytest.mark.parametrize(("reply", "kind", "text"), [
     ("Follow up: who?", "follow up", "who?"), ("\n follow-up : who? \nmore", "follow up", "who?"),
-    ("**Follow up:** who?", "follow up", "who?"),
+    ("**Follow up:** who?", "follow up", "who?"), ("**Follow up**: who?", "follow up", "who?"),
     ("Follow up question: who?", "follow up", "who?"), ("Follow up:\nwho?", "follow up", "who?"),
     ("INTERMEDIATE ANSWER: x", "intermediate answer", "x"),
     ("Well. So the final answer is: x. Follow up: y", "final answer", "x."),

@@ -12,7 +12,7 @@ from evoctx_torch.evidence import Evidence, Line
 from evoctx_torch.methods.base import Episode, Method, Steps
 from evoctx_torch.metrics.extract import split_thinking
 
-VERDICT = re.compile(r"\bverdict\W*:\W*(yes|no)\b", re.IGNORECASE)
+VERDICT = re.compile(r"\bverdict\W*:\W*(yes|no)\b(?!\s*(?:[/|]|or\b)\s*(?:yes|no)\b)", re.IGNORECASE)  # "yes/no" repeats the form
 BARE = re.compile(r"\W*(yes|no)\W*", re.IGNORECASE)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 OUT_OF = re.compile(r"\s*/\s*100\b")
