@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -17,14 +18,14 @@ EVERY = 0.25  # seconds between two looks at the records of the active rows
 
 
 class RunProgress:
-    """Watches an engine (`on_tick`) and draws one line on stderr."""
+    """Watches an engine (`on_tick`) and draws one line on stderr, if `shown`. `elsewhere()`: how many questions other processes have finished."""
 
-    def __init__(self, total: int, done: int, label: str) -> None:
+    def __init__(self, total: int, done: int, label: str, elsewhere: Callable[[], int] | None = None, shown: bool = True) -> None:
         self.progress = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=12), MofNCompleteColumn(), TextColumn("{task.fields[now]}"),
-            TimeRemainingColumn(compact=True), TextColumn("left"), console=Console(stderr=True),
+            TimeRemainingColumn(compact=True), TextColumn("left"), console=Console(stderr=True, quiet=not shown),
         )
-        self.label, self.total, self.done = label, total, done
+        self.label, self.total, self.done, self.elsewhere = label, total, done, elsewhere or (lambda: 0)
         self.preparation: TaskID | None = None
         self.tokens, self.rounds, self.actions = 0, 0, Counter[str]()
 
@@ -42,6 +43,7 @@ class RunProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.progress.update(self.task, completed=self.done + self.elsewhere())
         self.progress.stop()
 
     def finished(self, record: Trajectory) -> None:
@@ -49,7 +51,8 @@ class RunProgress:
         tokens, rounds, actions = tally([record])
         self.tokens, self.rounds = self.tokens + tokens, self.rounds + rounds
         self.actions += actions
-        self.progress.advance(self.task)
+        self.done += 1
+        self.progress.update(self.task, completed=self.done + self.elsewhere())
 
     def on_tick(self, engine: Engine) -> None:
         """Look at the active rows now and then; counting them at every tick would cost more than it tells."""

@@ -141,6 +141,14 @@ class Journal:
             own = self._connection.execute("SELECT prediction, trajectory FROM finished").fetchall()
         return [*own, *(lines for other in self._inherited for lines in other.finished())]
 
+    def finished_ids(self) -> set[str]:
+        """The questions of `finished`."""
+        if self._blank:
+            return set()
+        with self._troubles():
+            own = {question for (question,) in self._connection.execute("SELECT question FROM finished")}
+        return own.union(*(other.finished_ids() for other in self._inherited))
+
     def commit(self) -> None:
         """Make everything recorded so far durable."""
         with self._troubles():
