@@ -22,6 +22,7 @@ def add(commands: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--data", nargs="+", metavar="NAME", help="only these data sets (sub-folders of --data-root, or known names)")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the runs, table.md and table.json")
     parser.add_argument("--generator", metavar="M", help="model in place of the paper's")
+    parser.add_argument("--judge", metavar="M", help="model that judges the answers (LLM match); without it that column stays empty")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N questions of every data set")
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE",
                         help="another option for every run whose method has it, for instance --set decider=smollm2 --set rounds=3")
@@ -43,7 +44,7 @@ def run_reproduce(arguments: argparse.Namespace) -> int:
     from evoctx_torch.evaluation.run import Interrupted
     print(f"{table.title} ({table.source}): {len(table.rows)} rows on {', '.join(places)}")
     try:
-        cells = reproduce(table, places, given, arguments.out)
+        cells = reproduce(table, places, given, arguments.out, arguments.judge)
     except Interrupted as stop:
         print(f"evoctx: {stop}", file=sys.stderr)
         return 130

@@ -138,3 +138,16 @@ def test_what_would_make_a_row_another_than_its_label_says_is_refused(tmp_path, 
 def test_an_unknown_table_is_refused():
     with pytest.raises(UsageError, match="ace-table-2"):
         read_table("table-9")
+
+
+def test_a_judge_fills_its_column_once(tmp_path, data, scripted):
+    table = parse_table("small", SMALL | {"metrics": ["em", "llm_match", "llm_calls", "tokens"]})
+    requests = scripted(lambda p: "Verdict: yes" if p.operation.role == "judge" else "Mayor 0")
+    places, given = {"towns": {"data": str(data)}}, {"prompt_family": "completion", "limit": 2}
+    (found,) = reproduce(table, places, given, tmp_path / "out", "judge")
+    assert found.value("T = 1", "em") == 0.5 and found.value("T = 1", "llm_match") == 1.0 and found.column("T = 1", "llm_match") == [1, 1]
+    asked = len(requests)
+    assert sum(p.operation.role == "judge" for p in requests) == 6
+    assert reproduce(table, places, given, tmp_path / "out", "judge") == [found] and len(requests) == asked, "a judged table was judged again"
+    (without,) = reproduce(table, places, given, tmp_path / "out")
+    assert without.value("T = 1", "llm_match") is None

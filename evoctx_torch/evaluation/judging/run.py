@@ -67,6 +67,16 @@ def judge(folder: Path, config: RunConfig, against: Path | None = None) -> tuple
     return summary, path
 
 
+def judged_already(folder: Path, config: RunConfig) -> dict[str, Any] | None:
+    """The LLM match that a judge with these settings gave the run as it is now; None where it has to be asked."""
+    path = folder / "judge.json"
+    if not path.is_file():
+        return None
+    summary = json.loads(path.read_text(encoding="utf-8"))
+    same = {name: value for name, value in summary["judge"].items() if name != "digest"} == described(config)
+    return summary["llm_match"] if same and summary["predictions_digest"] == digest_file(folder / "predictions.jsonl") else None
+
+
 def others(folder: Path, rows: list[dict[str, Any]], against: Path) -> list[str]:
     """The other run's predictions in the order of `rows`. Raises `UsageError` unless it has the same questions."""
     found = {row["id"]: row for row in read_predictions(against)[1]}

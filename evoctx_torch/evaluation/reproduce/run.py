@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evoctx_torch.analysis.runs import judged
 from evoctx_torch.errors import UsageError
+from evoctx_torch.evaluation import inputs
 from evoctx_torch.evaluation.config import RunConfig, known_options, resolve
 from evoctx_torch.evaluation.folder import RunFolder
 from evoctx_torch.evaluation.inputs import check_inputs, record
+from evoctx_torch.evaluation.judging.run import judge as judge_run
+from evoctx_torch.evaluation.judging.run import judged_already, resolve_judge
 from evoctx_torch.evaluation.reproduce.tables import PaperTable, Row
-from evoctx_torch.evaluation.run import evaluate
+from evoctx_torch.evaluation.run import Outcome, evaluate
 from evoctx_torch.methods import get_method
 
 
@@ -42,13 +46,19 @@ class Cells:
         return None if not values or None in values else values
 
 
-def reproduce(table: PaperTable, places: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any], out: Path) -> list[Cells]:
+def reproduce(
+    table: PaperTable, places: Mapping[str, Mapping[str, Any]], given: Mapping[str, Any], out: Path, judge: str | None = None
+) -> list[Cells]:
     """Run every row on every data set and return what came out.
 
-    `places` maps a data set to the options that name its files (`{"data": FOLDER}`), `given` overrides the paper's settings.
+    `places` maps a data set to the options that name its files (`{"data": FOLDER}`), `given` overrides the paper's settings,
+    `judge` is the model that says which answers match (`llm_match`; its settings are those of `given`).
     Every run is checked before the first one starts. Raises `UsageError`, `Interrupted`.
     """
     check_given(table, given)
+    judging = None if judge is None else resolve_judge(judge, given)
+    if judging:
+        inputs.check_generator(judging, "judge")
     planned = [
         (data, row, configure(table, row, place, given, out / data), out / data / slug(row.label))
         for data, place in places.items() for row in table.rows
@@ -60,10 +70,19 @@ def reproduce(table: PaperTable, places: Mapping[str, Mapping[str, Any]], given:
     done: dict[str, dict[str, Any]] = {data: {} for data in places}
     for data, row, config, folder in planned:
         done[data][row.label] = evaluate(config, folder, label=f"{data}: {row.label}")
-    return [
-        Cells(data, {label: run.metrics for label, run in runs.items()}, {label: RunFolder(run.folder).rows() for label, run in runs.items()})
-        for data, runs in done.items()
-    ]
+    return [finished(data, runs, judging) for data, runs in done.items()]
+
+
+def finished(data: str, runs: Mapping[str, Outcome], judging: RunConfig | None) -> Cells:
+    """The runs of a data set as cells, judged where that is asked for and not done yet."""
+    metrics, predictions = {}, {}
+    for label, run in runs.items():
+        metrics[label], predictions[label] = run.metrics, RunFolder(run.folder).rows()
+        if judging:
+            metrics[label] = run.metrics | {"llm_match": judged_already(run.folder, judging) or judge_run(run.folder, judging)[0]["llm_match"]}
+            verdicts = judged(run.folder)
+            predictions[label] = [row | verdicts[row["id"]] for row in predictions[label]]
+    return Cells(data, metrics, predictions)
 
 
 def check_given(table: PaperTable, given: Mapping[str, Any]) -> None:
