@@ -154,13 +154,16 @@ class ThoughtStore:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         db = self._require()
-        db.execute("BEGIN IMMEDIATE")
         try:
+            db.execute("BEGIN IMMEDIATE")
             yield db
-        except BaseException:
-            db.execute("ROLLBACK")
+            db.execute("COMMIT")
+        except BaseException as error:
+            if db.in_transaction:  # a full disk has already rolled it back
+                db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError):
+                raise UsageError(f"the memory {self.path} cannot be written ({error}): mend that; the same command then continues") from error
             raise
-        db.execute("COMMIT")
 
 
 def connect(path: Path | str) -> sqlite3.Connection:

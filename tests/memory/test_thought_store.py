@@ -11,7 +11,7 @@ from memory_cases import ID, memory, recall, remember
 
 from evoctx_torch.errors import UsageError
 from evoctx_torch.memory.opening import open_store
-from evoctx_torch.memory.records import EncoderId
+from evoctx_torch.memory.records import EncoderId, Offer
 from evoctx_torch.memory.statistics import mean_pairwise_cosine, statistics
 from evoctx_torch.memory.store import ThoughtStore
 
@@ -118,3 +118,13 @@ def test_the_mean_pairwise_cosine_is_that_of_all_pairs():
     pairs = [float(vectors[i].astype(np.float64) @ vectors[j].astype(np.float64)) for i in range(7) for j in range(i)]
     assert mean_pairwise_cosine(vectors) == pytest.approx(np.mean(pairs), abs=1e-9)
     assert mean_pairwise_cosine(vectors[:1]) is None
+
+
+def test_a_disk_that_is_full_is_said_in_one_line_and_nothing_is_half_written(tmp_path):
+    with closing(ThoughtStore(tmp_path / "m", EncoderId("e", "d"))) as store:
+        store.create()
+        store._db.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(UsageError, match=r"cannot be written \(.*full"):
+            store.offer("run", [Offer("q", 0, "x" * 100_000, ("p",), 0.85)])
+        store._db.execute("PRAGMA max_page_count = 100000")
+        assert store.pending("run") == []
