@@ -34,6 +34,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
         from evoctx_torch.generation.models import resolve_device
         from evoctx_torch.retrieval.build import open_index
         retriever = open_index(arguments.index, device=resolve_device(arguments.device), fp16=arguments.index_fp16)
+        retriever.search_one("a first search", 1)  # what is loaded or compiled at first use is not the first client's to wait for
         return retriever, {"kind": info.kind, "passages": info.passages, "encoder": info.encoder, "index": info.digest, "max_topk": options.max_topk}
     serve(load, options)
     return 0
