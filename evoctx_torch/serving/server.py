@@ -73,15 +73,16 @@ def serve(load: Callable[[], tuple[Executor, Mapping[str, Any]]], options: Serve
         retriever, about = load()
         server = make_server(retriever, options, token, about)
         shown = f"[{host}]" if ":" in host else host
-        with handled():
+        with handled(server):
             print(f"evoctx: serving {about.get('passages', '?')} passages on http://{shown}:{port}/retrieve", file=sys.stderr, flush=True)
             server.run(sockets=[bound])
 
 
 @contextmanager
-def handled() -> Iterator[None]:
-    """SIGINT and SIGTERM end nothing here: uvicorn catches them, shuts down, and raises them once more when it has."""
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+def handled(server: uvicorn.Server) -> Iterator[None]:
+    """SIGINT and SIGTERM only ask the server to end. uvicorn catches them itself while it runs, and raises them once more when it
+    has ended: that must not end the process with an error; and one that comes before uvicorn listens to them must not be lost."""
+    before = {number: signal.signal(number, lambda *_: setattr(server, "should_exit", True)) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

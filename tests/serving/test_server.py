@@ -19,7 +19,7 @@ from evoctx_torch.errors import UsageError
 from evoctx_torch.options import typed
 from evoctx_torch.serving import app
 from evoctx_torch.serving.options import ServeOptions
-from evoctx_torch.serving.server import listen, read_token
+from evoctx_torch.serving.server import handled, listen, make_server, read_token
 
 ASK = {"queries": ["x"], "topk": 1}
 
@@ -127,6 +127,14 @@ serve(lambda: (Telling(0.5), {"passages": 20}), ServeOptions(port=0))"""
     finally:
         process.kill()
         process.stderr.close()
+
+
+def test_a_signal_before_the_first_request_is_not_lost():
+    server = make_server(Shelf(), ServeOptions(port=0))
+    with handled(server), listen("127.0.0.1", 0) as bound:
+        signal.raise_signal(signal.SIGTERM)
+        server.run(sockets=[bound])  # would never return
+    assert server.should_exit
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_is_loaded():
