@@ -73,7 +73,7 @@ def evaluate(config: RunConfig, out: Path, *, label: str | None = None, processe
         if part is not None and session.whole:
             if not part.writes():
                 return Outcome(out, folder.read_config(), folder.read_metrics(), session.ran)
-            done, todo = part.gather(), part.todo
+            done, todo = done | part.gather(), part.todo
         if session.whole:
             besides.add_to([done[i][0] for i in asked])
         if not session.whole:
