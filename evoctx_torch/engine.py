@@ -7,15 +7,28 @@ every place waits for a model; so the models always see the whole batch.
 
 from __future__ import annotations
 
+import atexit
 import gc
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from evoctx_torch.isolation import answer_each
 from evoctx_torch.methods import NO_MODULES, Episode, Method, Modules, get_method
-from evoctx_torch.operations import Decide, Executor, Generate, Operation, Pending, Question, Recall, Remember, Retrieve, Score
+from evoctx_torch.operations import (
+    Decide,
+    Executor,
+    Generate,
+    Memory,
+    Operation,
+    Pending,
+    Question,
+    Recall,
+    Remember,
+    Retrieve,
+    Score,
+)
 from evoctx_torch.options import check
 from evoctx_torch.place import Place
 from evoctx_torch.prompts import Family, PromptBook
@@ -23,18 +36,7 @@ from evoctx_torch.trajectory import Trajectory
 
 MODEL_CALLS, MEMORY_CALLS = frozenset((Generate, Score)), frozenset((Recall, Remember))
 T = TypeVar("T")
-
-
-class Memory(Executor, Protocol):
-    """Answers `Recall` and `Remember`. What a wave's questions remember becomes visible when the wave has ended."""
-
-    def begin_wave(self, number: int, question_ids: Sequence[str]) -> None:
-        """The questions of wave `number` (from 0) come next, in this order; some may have been answered before."""
-        ...
-
-    def end_wave(self) -> None:
-        """Test and store what the wave's questions remembered, in their order."""
-        ...
+atexit.register(gc.unfreeze)  # a run that was abandoned leaves it frozen, and libraries then complain of leaks
 
 
 class Engine:

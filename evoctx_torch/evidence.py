@@ -85,6 +85,7 @@ class Evidence:
         return frozenset(p.doc_id for p in self.passages)
 
     def add_passages(self, passages: Iterable[Passage]) -> None:
+        """Add what a retrieval brought, in its order."""
         self.items.extend(passages)
 
     def unseen(self, passages: Iterable[Passage]) -> list[Passage]:

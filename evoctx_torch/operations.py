@@ -210,6 +210,7 @@ class Decision:
 
     @property
     def valid(self) -> bool:
+        """Whether the distances could be measured."""
         return not math.isnan(self.score)
 
 
@@ -243,4 +244,16 @@ class Executor(Protocol):
 
     def answer(self, pending: Sequence[Pending]) -> list[Result]:
         """One result a row, in the order of `pending`; a row that cannot be answered gets a `Failure`."""
+        ...
+
+
+class Memory(Executor, Protocol):
+    """Answers `Recall` and `Remember`. What a wave's questions remember becomes visible when the wave has ended."""
+
+    def begin_wave(self, number: int, question_ids: Sequence[str]) -> None:
+        """The questions of wave `number` (from 0) come next, in this order; some may have been answered before."""
+        ...
+
+    def end_wave(self) -> None:
+        """Test and store what the wave's questions remembered, in their order."""
         ...

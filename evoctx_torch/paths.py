@@ -29,9 +29,10 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"--out {path}: {place} cannot be written to ({error.strerror})") from None
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a file as UTF-8 so that it is there whole or not at all; folders above it are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def replace(path: Path, text: str, *, make_folder: bool = True) -> None:
+    """Write a file as UTF-8 so that it is there whole or not at all; folders above it are made unless that is switched off."""
+    if make_folder:
+        path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".draft")
     try:
         draft.write_text(text, encoding="utf-8")

@@ -44,6 +44,7 @@ class Place:
 
     @property
     def finished(self) -> bool:
+        """Whether the episode has ended."""
         return not self.waiting
 
     def receive(self, pending: Pending, result: Result) -> None:

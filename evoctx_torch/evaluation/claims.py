@@ -18,6 +18,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
+from evoctx_torch.paths import replace
+
 BEAT = 5.0  # seconds between two signs of life
 
 
@@ -40,7 +42,8 @@ class Claims:
             self.sign(seat, here=False, idle=False, finished=0)
         for position, seat in started.items():
             self.take(position, seat)
-        _write(self.announcement, launch)
+        # Never into a folder that has been removed.
+        replace(self.announcement, json.dumps(launch), make_folder=False)
 
     def launch(self) -> dict[str, Any] | None:
         """What was announced, None where nothing is."""
@@ -64,7 +67,7 @@ class Claims:
 
     def sign(self, seat: int, **state: Any) -> None:
         """Say how a seat stands: `here` (taken by a process), `idle` (all its questions are finished), `finished` (how many)."""
-        _write(self._process(seat), {"host": socket.gethostname(), "pid": os.getpid(), **state})
+        replace(self._process(seat), json.dumps({"host": socket.gethostname(), "pid": os.getpid(), **state}), make_folder=False)
 
     def state(self, seat: int) -> dict[str, Any]:
         """What was signed for a seat last."""
@@ -133,10 +136,3 @@ class SignsOfLife:
         """The last sign of life has been given."""
         self._end.set()
         self._thread.join()
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Whole or not at all, and never into a folder that has been removed."""
-    draft = path.with_name(path.name + ".draft")
-    draft.write_text(json.dumps(content), encoding="utf-8")
-    os.replace(draft, path)

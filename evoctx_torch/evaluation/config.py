@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evoctx_torch.errors import UsageError
+from evoctx_torch.generation.settings import MAX_BATCH_TOKENS
 from evoctx_torch.methods import NO_MODULES, Method, Modules, get_method
 from evoctx_torch.options import convert, flag, option, typed
 
@@ -73,7 +74,7 @@ class EvalOptions:
     prompts: str | None = option(None, "folder with your own templates, before the packaged ones")
     deterministic: bool = option(False, "compute every row alone: slower, and the same on any hardware batch")
     batch_size: int = option(32, "questions under way at once", unit="questions", low=1, placement=True)
-    max_batch_tokens: int = option(16384, "padded tokens of one model batch", unit="tokens", low=1, placement=True)
+    max_batch_tokens: int = option(MAX_BATCH_TOKENS, "padded tokens of one model batch", unit="tokens", low=1, placement=True)
     device: str = option("auto", "auto, cpu, cuda or cuda:N", placement=True)
     index_device: str = option("cpu", "where a dense index lives: cpu, cuda or cuda:N", placement=True)
     index_fp16: bool = option(False, "hold a dense index on a GPU in half precision: half the memory, the same results", placement=True)

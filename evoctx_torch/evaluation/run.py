@@ -43,10 +43,9 @@ class Interrupted(Exception):
 def evaluate(config: RunConfig, out: Path, *, label: str | None = None, processes: Processes = ALONE) -> Outcome:
     """Answer the questions of a configuration and write the run's folder (design, section 5).
 
-    `processes`: of several that are called alike, each takes part and returns when the run is complete (`sharing.Part`).
-
-    A finished run is left as it is and no model is loaded (a report that is missing is written again); finished questions of an interrupted one are not answered
-    again. Raises `UsageError` before anything is written, `Interrupted` after Ctrl-C.
+    A finished run is left as it is and no model is loaded (a report that is missing is written again); finished questions of
+    an interrupted one are not answered again. `processes`: of several that are called alike, each takes part and returns when
+    the run is complete (`sharing.Part`). Raises `UsageError` before anything is written, `Interrupted` after Ctrl-C.
     """
     inputs = check_inputs(config)
     common = config.common
@@ -70,16 +69,15 @@ def evaluate(config: RunConfig, out: Path, *, label: str | None = None, processe
         part = held.enter_context(closing(Part(folder, processes, inputs.questions))) if processes.count > 1 and todo else None
         if todo or config.method.remembers:
             session = answer(config, inputs, done, folder, resolved, label or config.method.name, held, processes, part)
-        if part is not None and session.whole:
-            if not part.writes():
-                return Outcome(out, folder.read_config(), folder.read_metrics(), session.ran)
-            done, todo = done | part.gather(), part.todo
-        if session.whole:
-            besides.add_to([done[i][0] for i in asked])
         if not session.whole:
             if processes.first:
                 folder.write(done, asked)
             raise Interrupted(out, len(done), len(asked))
+        if part is not None:
+            if not part.writes():
+                return Outcome(out, folder.read_config(), folder.read_metrics(), session.ran)
+            done, todo = done | part.gather(), part.todo
+        besides.add_to([done[i][0] for i in asked])
         rows = folder.write(done, asked)
         metrics = summarize(rows, timing(session.seconds, rows, todo), measured=config.method.decides and getattr(config.options, "actions", "signals") == "signals")
         folder.finish(metrics)

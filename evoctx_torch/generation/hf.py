@@ -16,7 +16,7 @@ from evoctx_torch.generation.endings import RowEnding, RowEndings, Vocabulary
 from evoctx_torch.generation.models import load_model, room_of, special_ids
 from evoctx_torch.generation.sampling import RowSampler
 from evoctx_torch.generation.scoring import Choice, LabelReader, Labels, draw, label_tokens
-from evoctx_torch.generation.settings import Roles
+from evoctx_torch.generation.settings import MAX_BATCH_TOKENS, Roles
 from evoctx_torch.generation.tokens import PromptTokenizer
 from evoctx_torch.keys import row_seed
 from evoctx_torch.operations import Completion, Failure, Generate, Pending, Score, Scored
@@ -67,7 +67,7 @@ class HFGenerator:
         roles: Roles = GREEDY,
         seed: int = 0,
         *,
-        max_batch_tokens: int = 8192,
+        max_batch_tokens: int = MAX_BATCH_TOKENS,
         context_length: int | None = None,
         canonical: bool = False,
     ) -> None:
@@ -202,7 +202,7 @@ class HFGenerator:
 
 
 def load_hf_generator(
-    name: str, roles: Roles = GREEDY, seed: int = 0, *, device: str = "auto", dtype: str = "auto", max_batch_tokens: int = 8192,
+    name: str, roles: Roles = GREEDY, seed: int = 0, *, device: str = "auto", dtype: str = "auto", max_batch_tokens: int = MAX_BATCH_TOKENS,
     context_length: int | None = None, canonical: bool = False,
 ) -> HFGenerator:
     """Load a model by name (see `models.load_model`) and wrap it. Raises `UsageError`."""

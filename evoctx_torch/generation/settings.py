@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from evoctx_torch.operations import Generate, Score
 
+MAX_BATCH_TOKENS = 16384  # padded tokens of one model batch, where nothing else is asked for
+
 
 @dataclass(frozen=True, slots=True)
 class RoleSettings:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from evoctx_torch.isolation import answer_each
 from evoctx_torch.journal.store import Journal
-from evoctx_torch.operations import Executor, Pending, Result
+from evoctx_torch.operations import Executor, Memory, Pending, Result
 
 
 class Journaled:
@@ -48,16 +48,8 @@ def record_in(journal: Journal, engine: Any) -> None:
     engine.on_tick = commit
 
 
-class Memory(Executor, Protocol):
-    """What is asked of a memory besides answers."""
-
-    def begin_wave(self, number: int, question_ids: Sequence[str]) -> None: ...
-
-    def end_wave(self) -> None: ...
-
-
 class JournaledMemory(Journaled):
-    """A thought memory (`engine.Memory`) with a journal around it; the memory keeps its own file."""
+    """A thought memory (`operations.Memory`) with a journal around it; the memory keeps its own file."""
 
     executor: Memory
 

@@ -133,6 +133,7 @@ class PromptBook:
         self.by_role = dict(by_role or {})
 
     def of(self, role: str) -> Family:
+        """The family whose templates this role's model is asked with."""
         return self.by_role.get(role, self.default)
 
     def generate(self, role: str, instruction: str, evidence: Evidence, head: str = "head", **variables: object) -> Generate:

@@ -50,6 +50,7 @@ class SparseIndex:
 
     @property
     def options(self) -> dict[str, Any]:
+        """What the index was built with."""
         return {"k1": self._model.k1, "b": self._model.b, "method": self._model.method, "stopwords": "english", "stemmer": None}
 
     def search(self, queries: Sequence[str], k: int) -> tuple[np.ndarray, np.ndarray]:

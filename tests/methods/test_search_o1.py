@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from worlds import QUESTION, TokenWriter, WordRetriever, in_turn
+from worlds import QUESTION, TokenWriter, WordRetriever, check_company, in_turn
 
 from evoctx_torch.engine import Engine
 from evoctx_torch.evaluation.results import prediction_row
@@ -13,7 +11,7 @@ from evoctx_torch.generation.scripted import ScriptedGenerator
 from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.methods.search_o1 import LIMIT, NO_QUERY, NOTHING, REPEATED, SearchO1Options, final_answer, outline
-from evoctx_torch.operations import Completion, Question
+from evoctx_torch.operations import Completion
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.transcript import Prompt, Segment, reply_tokens
 
@@ -163,13 +161,9 @@ SCRIPTS = [(MAYOR, DONE), (MAYOR, MAYOR, DONE), (DONE,), (GLASS,), (f"{BEGIN}{EN
 
 @pytest.mark.parametrize("batch_size", [1, 3, 8])
 def test_batched_equals_sequential(batch_size):
-    def run(questions, size):
+    def engine_of(questions):
         scripts = {q.id: scripted(SCRIPTS[int(q.id) % len(SCRIPTS)]) for q in questions}
         generator = ScriptedGenerator(lambda p: scripts[p.question_id].reply(p), ROLES)
-        engine = Engine("search-o1", SearchO1Options(4, 2, 2), generator=generator, retriever=WordRetriever(), modules=Modules(True, True),
-                        prompts=PromptBook(Family("chat")), batch_size=size)
-        return {t.question.id: (t.to_json(), t.transcript, t.counts(), prediction_row(t, "full")) for t in engine.run(questions)}
-    questions = [Question(str(i), f"Question number {i}?", ("x",)) for i in range(11)]
-    alone = {name: value for q in questions for name, value in run([q], 1).items()}
-    random.Random(batch_size).shuffle(questions)
-    assert run(questions, batch_size) == alone
+        return Engine("search-o1", SearchO1Options(4, 2, 2), generator=generator, retriever=WordRetriever(), modules=Modules(True, True),
+                      prompts=PromptBook(Family("chat")), batch_size=batch_size)
+    check_company(engine_of, batch_size)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
-from worlds import PASSAGES, QUESTION, TokenWriter, WordRetriever, in_turn, tokenizer
+from worlds import PASSAGES, QUESTION, TokenWriter, WordRetriever, check_company, in_turn, tokenizer
 
 from evoctx_torch.engine import Engine
 from evoctx_torch.evaluation.results import prediction_row
@@ -15,7 +13,7 @@ from evoctx_torch.generation.settings import Roles, RoleSettings
 from evoctx_torch.methods.modules import NO_MODULES, Modules
 from evoctx_torch.methods.search_r1 import TRY_AGAIN, SearchR1Options, first_action
 from evoctx_torch.methods.turns import as_written
-from evoctx_torch.operations import Completion, Failure, Question
+from evoctx_torch.operations import Completion, Failure
 from evoctx_torch.prompts import Family, PromptBook
 from evoctx_torch.transcript import Segment, reply_tokens
 
@@ -290,13 +288,9 @@ SCRIPTS = [(SEARCH, ANSWER), ("no tag", SEARCH, "no tag", ANSWER), (SEARCH,), (A
 @pytest.mark.parametrize("batch_size", [1, 3, 8])
 def test_batched_equals_sequential(batch_size):
     """Every question's text, actions and tokens are those it has alone, in any order."""
-    def run(questions, size):
+    def engine_of(questions):
         replies = {q.id: in_turn(*SCRIPTS[int(q.id)  % len(SCRIPTS)]) for q in questions}
         writer = TokenWriter(lambda p: replies[p.question_id](p))
-        engine = Engine("search-r1", SearchR1Options(3, 2), generator=writer, retriever=WordRetriever(), modules=Modules(dedup=True),
-                        prompts=PromptBook(Family("chat")), batch_size=size)
-        return {t.question.id: (t.to_json(), t.transcript, t.counts(), prediction_row(t, "full")) for t in engine.run(questions)}
-    questions = [Question(str(i), f"Question number {i}?", ("x",)) for i in range(11)]
-    alone = {name: value for q in questions for name, value in run([q], 1).items()}
-    random.Random(batch_size).shuffle(questions)
-    assert run(questions, batch_size) == alone
+        return Engine("search-r1", SearchR1Options(3, 2), generator=writer, retriever=WordRetriever(), modules=Modules(dedup=True),
+                      prompts=PromptBook(Family("chat")), batch_size=batch_size)
+    check_company(engine_of, batch_size)

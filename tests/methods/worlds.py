@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from functools import lru_cache
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from evoctx_torch.engine import Engine
+from evoctx_torch.evaluation.results import prediction_row
 from evoctx_torch.generation.endings import RowEnding, Vocabulary
 from evoctx_torch.generation.tokens import PromptTokenizer
 from evoctx_torch.operations import Completion, Decision, Passage, Pending, Question, Retrieved
@@ -108,3 +111,16 @@ def in_turn(*replies: str) -> Callable[[Pending], str]:
         return replies[min(number, len(replies)) - 1]
     return reply
 
+
+def check_company(engine_of: Callable[[Sequence[Question]], Engine], batch_size: int) -> None:
+    """Every question's trajectory, transcript, counts and prediction are those it has alone, in any order.
+
+    `engine_of(questions)` makes a fresh engine of `batch_size` for them.
+    """
+    def run(questions: Sequence[Question]) -> dict[str, tuple]:
+        records = engine_of(questions).run(questions)
+        return {t.question.id: (t.to_json(), t.transcript, t.counts(), prediction_row(t, "full")) for t in records}
+    questions = [Question(str(i), f"Question number {i}?", ("x",)) for i in range(11)]
+    alone = {name: value for question in questions for name, value in run([question]).items()}
+    random.Random(batch_size).shuffle(questions)
+    assert run(questions) == alone
